@@ -13,6 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 import microveil as mv
+from microveil.measures import base
+from microveil.measures.nearest import surroundings
+from microveil.measures.risk import proportions
 
 Array = NDArray[np.float64]
 Release = tuple[Array, Array]
@@ -99,7 +102,17 @@ def shown(original: Array, released: Array) -> set[str]:
     return above | ({"max_record_risk"} if found["max_record_risk"].value > 0.99 else set())
 
 
+@pytest.fixture(params=["all", "sampled"])
+def tried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attacks on all records, and on two fifths of them, as if these files were large."""
+    if request.param == "sampled":
+        monkeypatch.setattr(base, "EXACT_ROWS", 5)
+        monkeypatch.setattr(proportions, "TRIED_OF_MANY", 200)
+        monkeypatch.setattr(surroundings, "OUTLYING", 20)
+
+
 @pytest.mark.quick("giant")
+@pytest.mark.usefixtures("tried")
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_default_set_shows_what_was_called_safe(name: str) -> None:
     make, expected = BROKEN[name]
@@ -107,6 +120,7 @@ def test_the_default_set_shows_what_was_called_safe(name: str) -> None:
         assert expected & shown(*make(seed)), seed
 
 
+@pytest.mark.usefixtures("tried")
 def test_a_clean_release_shows_nothing() -> None:
     by_accident = [shown(*clean(seed)) for seed in (1, 2, 3)]
     assert sum(map(len, by_accident)) <= 1

@@ -65,6 +65,26 @@ def test_the_smallest_dose_that_keeps_the_limit_is_told_for_each_method() -> Non
 
 
 @pytest.mark.usefixtures("few")
+def test_a_choice_on_some_rows_is_checked_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("microveil.studies.race")
+    monkeypatch.setattr(module, "ROWS", 100)
+    options: dict[str, Any] = {"seed": 1, "repeats": 1, "workers": 1}
+    found = mv.recommend(firms(400), limit={"dbrl": 0.5}, **options)
+    said = [reason for reason in found.reasons if "on all 400 rows" in reason]
+    assert found.method
+    assert len(said) == 1
+    assert "checked on all 400 rows: one release keeps the limit there, too" in said[0]
+    assert "dbrl 0" in said[0]
+    # Statistics that move by as much lose more where there are more rows: what was chosen on a few fails on all.
+    noise = [("noise", {"noise_sd_ratio": 0.3})]
+    strict = mv.recommend(firms(4_000), limit={"pil": 0.5}, methods=noise, **options)
+    assert strict.method is None
+    assert strict.left_out == {"noise noise_sd_ratio=0.3": "on all 4,000 rows it does not keep the limit"}
+    hurried = mv.recommend(firms(400), limit={"dbrl": 0.5}, time=0.5, **options)
+    assert any("not checked on all 400 rows" in reason for reason in hurried.reasons)
+
+
+@pytest.mark.usefixtures("few")
 def test_a_limit_that_none_keeps_is_said() -> None:
     found = mv.recommend(firms(), limit={"pil": 1e-9}, seed=1, repeats=2, workers=1)
     assert found.method is None

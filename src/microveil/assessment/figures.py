@@ -10,12 +10,15 @@ import numpy as np
 from microveil.core.errors import DataError
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
-from microveil.measures.base import HELD_COLUMNS, Measure, MeasureSpec, check_shapes, drawn_rows
+from microveil.measures.base import HELD_COLUMNS, Measure, MeasureSpec, are_many, check_shapes, drawn_rows
 from microveil.measures.risk import MEASURES as RISKS
 from microveil.measures.utility import MEASURES as UTILITIES
 from microveil.storage.disk_columns import BYTES
 
 GAUGES: dict[str, MeasureSpec] = {**RISKS, **UTILITIES}
+
+ALL = "all measures"
+"""Whose random numbers measures of large files draw from: they try the same records."""
 
 RANK_ROWS = 200_000
 """Rows, drawn at random, for measures of ranks of tables on a disk."""
@@ -57,7 +60,8 @@ def figure_of(
             raise DataError(f"it holds whole columns, {-(-held // 10**6)} MB of them: allow for so much memory")
         options |= {"sample": limits.sample} if gauge.takes("sample") else {}
     take = gauge if limits is None else gauge.take  # on a disk, shapes have been checked
-    return take(original, released, **gauge.seeded(seed_of(name, streams)), **options)
+    seed = seed_of(name, streams) if limits is not None else seed_for(name, original, streams)
+    return take(original, released, **gauge.seeded(seed), **options)
 
 
 def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams, **options: Any) -> Measure:
@@ -75,6 +79,11 @@ def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams, 
     error = "matches with other rows are not seen" if name in RISKS else error
     sample = f"an estimate from {rows[0].size} and {rows[1].size} rows drawn at random, {error}"
     return replace(found, note="; ".join(filter(None, [sample, found.note])))
+
+
+def seed_for(name: str, original: Matrix, streams: Streams) -> int:
+    """The seed of one measure of a table in memory; of a large one that of all of them, who try the same records."""
+    return seed_of(ALL if are_many(original.shape[0]) else name, streams)
 
 
 def seed_of(name: str, streams: Streams) -> int:

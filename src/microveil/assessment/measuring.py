@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
-from microveil.assessment.figures import GAUGES, DiskLimits, figure_of, seed_of
+from microveil.assessment.figures import GAUGES, DiskLimits, figure_of, seed_for
 from microveil.assessment.measure_options import MeasureOptions, noted
 from microveil.assessment.pairing import Pair
 from microveil.assessment.policy import Policy
@@ -208,18 +208,17 @@ def assess_pair(
         notes=[*filter(None, [pair.reordered]), *pair.notes, *notes(figures)],
         make_frame=partial(table_like, like),
         in_clear=found.get(CLEAR) if risky else None,
-        find_records=None
-        if limits is not None or not pair.names
-        else partial(_records, pair, seed_of("records", streams)),
+        find_records=None if limits is not None or not pair.names else partial(_records, pair, streams),
     )
     tell("done", 1.0)
     return assessment if request.policy is None else replace(assessment, verdict=request.policy.check(assessment))
 
 
-def _records(both: Pair, seed: int, most: int) -> dict[str, list[Any]]:
+def _records(both: Pair, streams: Streams, most: int) -> dict[str, list[Any]]:
     """The records at highest risk of those columns that attacks are about."""
     about = _sensitive_alone(both)
     known = _known_of(about, "max_record_risk")
+    seed = seed_for("records", about.original, streams)
     found = records_at_risk(about.original, known, seed, both.labels if known is not about.union else None)
     return {name: cells[:most] for name, cells in found.items()}
 

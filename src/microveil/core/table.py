@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class Matrix:
 
     columns: Sequence[Array]
     block: Array | None = None
+    kept: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
     def from_array(cls, values: Array) -> Matrix:
@@ -119,9 +120,12 @@ class Matrix:
         """Other columns of the same rows."""
         return Matrix(columns)
 
-    def remember(self, what: Hashable, make: Callable[[], Answer]) -> Answer:  # noqa: ARG002 - kept by other tables
-        """What is made of all rows; a table for which that takes long keeps it, by its name."""
-        return make()
+    def remember(self, what: Hashable, make: Callable[[], Answer], beside: Matrix | None = None) -> Answer:
+        """What is made of all rows (and of those of a table `beside` them), by its name: it is made once."""
+        name = what, id(beside)
+        if name not in self.kept:
+            self.kept[name] = make(), beside  # which stays in its place as long as this is kept
+        return cast(Answer, self.kept[name][0])
 
     def in_order(self, column: int) -> Array:
         """The cells of a column that are there, in ascending order."""

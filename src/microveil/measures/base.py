@@ -54,6 +54,9 @@ IF_THERE = ("labels", "both", "clear", "others")
 
 HELD_COLUMNS = 3
 
+EXACT_ROWS = 100_000
+"""Records that are all looked for, at most. Figures of files with no more of them are the same as ever."""
+
 SMALL = 1_000_000
 """Cells that are not worth a thread."""
 
@@ -252,6 +255,11 @@ def check_sensitive(sensitive: Sequence[int] | None, width: int) -> None:
         raise ParameterError(f"sensitive: numbers of columns from 0 to {width - 1}", "name columns of the table")
 
 
+def are_many(records: int) -> bool:
+    """Too many for all of them to be looked for?"""
+    return records > EXACT_ROWS
+
+
 def drawn_rows(count: int, most: int, stream: Stream) -> NDArray[np.intp]:
     """All rows, or a random sample of `most` of them in the order of the file."""
     if count <= most:
@@ -262,7 +270,7 @@ def drawn_rows(count: int, most: int, stream: Stream) -> NDArray[np.intp]:
 def standardised(
     reference: Matrix,
     other: Matrix,
-    rows: NDArray[np.intp] | slice = slice(None),
+    rows: NDArray[np.intp] | None = None,
     others: NDArray[np.intp] | None = None,
 ) -> tuple[Array, Array]:
     """Both files in standard deviations (divisor n) of the reference from its mean; missing cells stay NaN.
@@ -270,6 +278,8 @@ def standardised(
     Columns that are constant in the reference have no scale, and are left out of both. Of each file some `rows` may be
     asked for (the same of both, unless `others` are named); the scale is that of all.
     """
+    if rows is None:
+        return _all_standardised(reference, reference), _all_standardised(reference, other)
     found = scales(reference, needed=True)
     asked = ((reference, rows), (other, rows if others is None else others))
     first, second = (
@@ -277,6 +287,25 @@ def standardised(
         for table, some in asked
     )
     return first, second
+
+
+def _all_standardised(reference: Matrix, table: Matrix) -> Array:
+    """Every row of a table: in pieces, as a column at a time would go through all of the memory for each."""
+    piece_of, count = standardised_pieces(reference, table), table.shape[0]
+    out = np.empty((count, len(scales(reference))))
+
+    def fill(pieces: list[slice]) -> None:
+        for piece in pieces:
+            out[piece] = piece_of(piece)[0].T
+
+    in_threads([partial(fill, run) for run in segments(count, out.shape[1])], small=out.size < SMALL)
+    return out
+
+
+def without_holes(values: Array) -> Array:
+    """Standardised values with missing cells in the middle: the same array if there are none."""
+    holes = np.isnan(values)
+    return np.where(holes, 0.0, values) if holes.any() else values
 
 
 def standardised_pieces(reference: Matrix, *tables: Matrix) -> Callable[[slice], list[Array]]:

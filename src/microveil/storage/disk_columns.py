@@ -12,12 +12,12 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -262,8 +262,6 @@ def temporary_folder(file: Path | None) -> Path:
     return Path(tempfile.gettempdir()) if file is None else file.resolve().parent
 
 
-Answer = TypeVar("Answer")
-
 SHARE = 2
 """Of the memory allowed, columns that are sorted at once take one part in so many; there may be one for each thread."""
 
@@ -279,19 +277,15 @@ class RemoteMatrix(Matrix):
     """Columns on a disk. What was found in all rows is kept, so that no pass is made twice."""
 
     shelf: Shelf
-    kept: dict[Hashable, Any] = field(default_factory=dict)
-
-    def remember(self, what: Hashable, make: Callable[[], Answer]) -> Answer:
-        """What is made of all rows: made once."""
-        if what not in self.kept:
-            self.kept[what] = make()
-        return cast(Answer, self.kept[what])
 
     def select(self, columns: Sequence[int]) -> RemoteMatrix:
         """Some of the columns, in the order given; what has been sorted is not sorted again."""
-        sorted_before = {k: self.kept["in order", j] for k, j in enumerate(columns) if ("in order", j) in self.kept}
-        kept: dict[Hashable, Any] = {("in order", k): cells for k, cells in sorted_before.items()}
-        return replace(self, columns=[self.columns[j] for j in columns], kept=kept)
+        found = replace(self, columns=[self.columns[j] for j in columns])
+        for k, j in enumerate(columns):
+            before = ("in order", j), id(None)
+            if before in self.kept:
+                found.kept[("in order", k), id(None)] = self.kept[before]
+        return found
 
     def put_aside(self, column: Array) -> Array:
         """A column that stands beside these, on the disk too; its space is given back with the last reference."""

@@ -23,6 +23,7 @@ from microveil.io.frames.dataframes import fingerprint, open_frame, table_like
 from microveil.io.frames.reorder import with_rows
 from microveil.options import DECIMALS, NEGATIVE
 from microveil.studies.columns import protected_columns
+from microveil.studies.compare import ROLES as COLUMN_ROLES
 from microveil.studies.compare import PlannedRelease, StudyPlan, identity_of, key_of, measured, planned_release
 from microveil.studies.store import Store
 from microveil.studies.study import LOSS, WORST, Study
@@ -30,6 +31,12 @@ from microveil.studies.workers import Run, task_pool
 
 FEW_ROWS, ROWS = 300, 2_000
 """Rows of the first round, and of the others at most: attacks on more rows succeed less often, not more."""
+
+CHECK_SECONDS, CHECK_SECONDS_PER_CELL = 3.0, 5e-6
+"""About what a release of the whole file and its assessment take; two cores are faster, and a slow method is slower."""
+
+MOST_OVER = 2.0
+"""Times the whole time that a check on all rows may take: what takes longer is not begun."""
 
 AT_ONCE = 4
 """Candidates that are few enough to be tried in full."""
@@ -79,6 +86,9 @@ class Race:
     worst: Mapping[str, str] = field(default_factory=dict)
     """By candidate, the attack that gains most on the average of the releases."""
 
+    checked: str = ""
+    """What a release of the whole file said, if the others were of some rows."""
+
 
 @dataclass(frozen=True, repr=False)
 class Contest:
@@ -104,8 +114,11 @@ def race(contest: Contest, store: Store, workers: int, seconds: float | None, pr
     """Race the candidates for so many seconds (None: to the end)."""
     began = time.monotonic()
     run = _Run(contest, store, math.inf if seconds is None else began + seconds, progress or (lambda *_: None), began)
+    end, run.until = run.until, run.until - min(run.check_takes, (run.until - began) / 2)
     with store.writing(), task_pool(_work, run.plans, workers) as pool:
         run.all_rounds(pool)
+    with store.writing():
+        run.check(end)
     if not any(run.results):  # an answer late is better than none
         run.until = math.inf
         with store.writing(), task_pool(_work, run.plans, 1) as pool:
@@ -136,14 +149,18 @@ class _Run:
         attacks = QUICK if WORST in contest.limits else ()
         quick = [name for name in contest.measures if name in (*attacks, *contest.limits, LOSS, RANKS, WORST)]
         plan = StudyPlan(contest.data, contest.roles, contest.measures, contest.sensitive, as_released=True)
+        self.whole = plan
         self.plans = [replace(self._sampled(plan, FEW_ROWS), measures=quick), self._sampled(plan, ROWS)]
         self.keys = [
             key_of(
                 "race", fingerprint(one.data), json.dumps(identity_of([one.roles, one.sensitive])), sorted(one.measures)
             )
-            for one in self.plans
+            for one in (*self.plans, plan)
         ]
-        self.results: list[Results] = [{}, {}]
+        cells = self.count * len(protected_columns(contest.data, {name: contest.roles[name] for name in COLUMN_ROLES}))
+        self.check_takes = CHECK_SECONDS + CHECK_SECONDS_PER_CELL * cells if self.count > ROWS else 0.0
+        self.checked = ""
+        self.results: list[Results] = [{}, {}, {}]
         self.shuffle: list[dict[str, float]] = [{}, {}]
         self.out: dict[str, str] = {}
         self.shown = 0.0
@@ -181,6 +198,50 @@ class _Run:
                 return
             confirmed.add(best)
             self._round(pool, 1, [best], range(repeats, CONFIRM * repeats), 1.0)
+
+    def check(self, end: float) -> None:
+        """Release the whole file by the one that is to be advised; if that speaks against it, by the next.
+
+        The first is released even if that takes longer than to the `end`, unless much longer.
+        """
+        if not self.check_takes:
+            return
+        takes = f"about {math.ceil(self.check_takes)} s"
+        self.checked = f"not checked on all {self.count:,} rows, which takes {takes}: allow more time"
+        if self.check_takes > MOST_OVER * (end - self.began) or not self.results[1]:
+            return
+        while self.results[2] == {} or time.monotonic() + self.check_takes < end:
+            known = {label: self.results[1][label] for label in self.field if label in self.results[1]}
+            order = in_order(self._study(1, list(known)), self.contest.limits, _lows(known))
+            best = next((label for label, (place, _) in order.items() if place < 2), None)
+            if best is None:
+                self.checked = ""
+                return
+            self.tell(f"checking {best} on all rows", self.shown)
+            one = planned_release(best, *self.contest.candidates[best], 0, self.keys[2], self.contest.seed)
+            if one.key not in self.store.results:
+                self.store.add(one.key, measured(self.whole, one))
+            self._add(2, one, self.store.results[one.key])
+            against = self._against(best)
+            if not against:
+                return
+            self.out[best] = f"on all {self.count:,} rows it {against}"
+            self.field.remove(best)
+
+    def _against(self, label: str) -> str:
+        """What a release of the whole file says against a candidate; what it says for it is noted."""
+        found = {label: self.results[2][label]}
+        fault = self._fault(found[label], {name: most for name, most in self.shuffle[1].items() if name == RANKS})
+        place, _ = (2, 0.0) if fault else in_order(self._study(2, [label]), self.contest.limits, _lows(found))[label]
+        if place == 2:
+            return fault or "does not keep the limit"
+        study, (worst, gain, _) = self._study(2, [label]), worst_of(found[label])
+        figures = [f"{name} {study.summary(label, name).mean:.3g}" for name in (*self.contest.limits, RANKS)
+                   if name != WORST and study.has(label, name)]  # fmt: skip
+        figures = [*([f"its worst attack, {worst}, gains {gain:.3g}"] if worst else []), *figures]
+        kept = "keeps the limit" if place == 0 else "keeps the limit as far as can be told"
+        self.checked = f"checked on all {self.count:,} rows: one release {kept} there, too ({', '.join(figures)})"
+        return ""
 
     def one(self, pool: Run) -> None:
         """The first candidate on few rows."""
@@ -273,7 +334,7 @@ class _Run:
             own = [{WORST: one["gains"][name][0]} if name in one["gains"] else {} for one in found]
             figures[label] = [{**one["figures"], **gain} for one, gain in zip(found, own, strict=True)]
         failed = {n: o["failed"] for n in labels for o in self.results[number][n] if "failed" in o}
-        contest, plan = self.contest, self.plans[number]
+        contest, plan = self.contest, (*self.plans, self.whole)[number]
         chances = {label: found[0]["chances"] for label, found in whole.items()}
         frame = partial(table_like, open_frame(contest.data))
         methods = {label: contest.candidates[label] for label in labels}
@@ -300,6 +361,7 @@ class _Run:
             time.monotonic() - self.began,
             _lows(results),
             {label: worst_of(found)[0] for label, found in results.items()},
+            self.checked,
         )
 
 

@@ -346,6 +346,7 @@ def _reasons(
         left_out.append(f"not tried, as the time was up: {', '.join(found.untried)}")
     if found.rows[0] < found.rows[1]:
         left_out.append(f"measured on {found.rows[0]:,} of {found.rows[1]:,} rows, drawn at random")
+    left_out += [found.checked] if found.checked else []
     if not order:
         return [f"no method keeps {limits} {often}{_nearest(study, limit)}", why_cookbook, *left_out]
     chosen, loss = order[0], study.summary(order[0], LOSS)

@@ -188,12 +188,18 @@ class DistanceBounds:
         return above
 
     def _bound(self, count: int) -> Array:
-        """Distances within which each query has so many records: those that look best, of the best block."""
-        where = self.least.argmin(axis=0)
-        bound = np.full(len(self.queries), np.inf)
-        rows_of = (np.flatnonzero(where == number) for number in range(len(self.table.blocks)))
-        for rows, found in self._again(rows_of, partial(self._bound_of_block, count=count)):
-            bound[rows] = found
+        """Distances within which each query has so many records: those that look best, one of each of the best blocks.
+
+        Where there are fewer blocks, of the best one.
+        """
+        blocks = len(self.table.blocks)
+        each = 1 if count <= blocks else count
+        best = np.argpartition(self.least, count - 1, axis=0)[:count] if 1 < count <= blocks else self.least.argmin(0)
+        where = np.atleast_2d(best)
+        bound = np.zeros(len(self.queries))
+        rows_of = (np.flatnonzero((where == number).any(axis=0)) for number in range(blocks))
+        for rows, found in self._again(rows_of, partial(self._bound_of_block, count=each)):
+            bound[rows] = np.maximum(bound[rows], found)
         return bound
 
     def _bound_of_block(self, block: slice, rows: Index, *, count: int) -> tuple[Index, Array]:

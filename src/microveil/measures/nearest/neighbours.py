@@ -46,6 +46,9 @@ FEWEST_FOR_THREADS = 1_024
 PAIRS_FOR_THREADS = 4_000_000
 """Threads are not worth their start for smaller groups, or for products of fewer pairs."""
 
+STAGES = (512, 16)
+"""Of released records every so manieth is looked at first, as one that is nearer settles it."""
+
 PIECE_ROWS, PIECE_CELLS = 2**17, 2**23
 """Records that are searched together where they come in pieces; with many columns or threads fewer, as they take some
 copies of their cells and all threads together no more than that."""
@@ -80,6 +83,28 @@ def link(queries: Array, released: Array, own: Index) -> Links:
     everyone = np.arange(len(queries))
     nearest, distance, rivals = (search.by_tree if by_tree else search.by_products)(everyone, worker_count())
     return Links(search.rows[nearest], _credit(search.own_distance, distance, rivals))
+
+
+def credit_by_stages(queries: Array, released: Array, own: Index, way: Callable[[Array], Array]) -> Array:
+    """The credit of `link` for a few queries, without the nearest: who loses against a few records needs no others.
+
+    Args:
+        queries: the records sought (m x k), as the `way` has them.
+        released: all released records.
+        own: rows of the release that are the queries' own.
+        way: what the intruder sees of released records: some columns, or directions.
+    """
+    everyone = np.arange(len(queries))
+    own_distance = distances(queries, way(released[own]), everyone, everyone)
+    left = everyone
+    for step in STAGES:
+        if left.size:
+            least = nearest(queries[left], way(released[::step]), 1)[1][:, 0]
+            left = left[own_distance[left] <= reach(least)]
+    credit = np.zeros(len(queries))
+    if left.size:
+        credit[left] = link(queries[left], way(released), own[left]).credit
+    return credit
 
 
 def _credit(own_distance: Array, distance: Array, rivals: Index) -> Array:

@@ -16,7 +16,7 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix
-from microveil.measures.base import over_rows, standardised
+from microveil.measures.base import over_rows, standardised, without_holes
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +31,7 @@ class StandardisedPair:
 def plain_view(original: Matrix, released: Matrix) -> StandardisedPair:
     """Columns in standard deviations of the original."""
     before, after = standardised(original, released)
-    return StandardisedPair(np.nan_to_num(before), np.nan_to_num(after), known_together(before, after))
+    return StandardisedPair(without_holes(before), without_holes(after), known_together(before, after))
 
 
 def whitened_view(original: Matrix, released: Matrix) -> StandardisedPair:

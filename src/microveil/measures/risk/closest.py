@@ -15,6 +15,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
+from microveil.core.sorted_columns import ascending_order
 from microveil.core.table import Matrix
 from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, gauge, scales, standardised
@@ -86,7 +87,8 @@ def exact_matches(original: Matrix, released: Matrix) -> Estimate:
         old, new = original.columns[number], released.columns[number]
         step, both = step_of(old), np.concatenate([old, new])  # missing cells are equal too
         codes = np.unique(np.round(both / step), return_inverse=True)[1] if step else _runs(both, sd * LINKAGE_TIE)
-        keys = np.unique(keys * (codes.max() + 1) + codes, return_inverse=True)[1]  # equal numbers for equal pairs
+        if keys.max() + 1 < keys.size:  # else they are all different already
+            keys = np.unique(keys * (codes.max() + 1) + codes, return_inverse=True)[1]  # equal numbers for equal pairs
         luck *= np.bincount(codes[count:], minlength=codes.max() + 1)[codes[:count]] / others
         present |= ~np.isnan(old)
     back = np.isin(keys[:count], keys[count:]) & present
@@ -101,7 +103,7 @@ def _runs(values: Array, apart: float) -> Index:
 
     A grid would not do: values that differ in the last digit may lie on either side of one of its borders.
     """
-    order = np.argsort(values, kind="stable")  # missing cells come last
+    order = ascending_order(values)  # missing cells come last
     ordered = values[order]
     gap = np.diff(ordered)
     new = (gap > apart + LAST_DIGITS * np.spacing(np.abs(ordered[1:]))) | (np.isnan(gap) & ~np.isnan(ordered[:-1]))

@@ -19,7 +19,7 @@ from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import standing
 from microveil.measures.nearest.standardisation import VIEWS, plain_view
 from microveil.measures.risk.interval import share_inside
-from microveil.measures.risk.linkage import links_of
+from microveil.measures.risk.links import links_of
 from microveil.measures.risk.proportions import attack, share_of
 
 AT_EACH_END = 25

@@ -16,10 +16,10 @@ from microveil.core.errors import ParameterError
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
-from microveil.measures.base import Estimate, scale_of, scales, standardised
+from microveil.measures.base import Estimate, are_many, scale_of, scales, standardised
 from microveil.measures.nearest.distances import Index
 from microveil.measures.nearest.neighbours import nearest
-from microveil.measures.risk.linkage import links_in_pieces, links_of
+from microveil.measures.risk.links import around_sample, links_in_pieces, links_of
 from microveil.measures.risk.proportions import attack, paired_attack, sampled_rows, share_of
 from microveil.storage.disk_columns import RemoteMatrix
 
@@ -28,6 +28,9 @@ PERCENTS = tuple(range(1, 11))
 
 MOST_RANKS = 5_000
 """Released records the chance of a record picked at random is worked out from, evenly spaced in rank."""
+
+MOST_OWN = 100_000
+"""Originals whose own release is looked at: their share has an interval of .003 to either side at most."""
 
 MOST_STRANGERS = 20_000
 """Originals tried on strangers at most, evenly spaced in the file: their share has a standard error below .004."""
@@ -55,7 +58,10 @@ def interval_disclosure(
     tried = sampled_rows(count, seed, sample=sample)
     some = tried[np.linspace(0, tried.size - 1, min(tried.size, MOST_STRANGERS)).astype(np.intp)]
     others = strangers(original, released)
-    if sample is None:
+    if are_many(count) and sample is None and others is original:
+        around = around_sample("dbrl", original, released, tried)
+        linked, some, links = around.released[:, 0], tried, around.strangers(tried)
+    elif sample is None:
         linked = links_of(*standardised(original, released), tried).nearest
         queries, records = standardised(original, others, some, np.arange(count))
         which, _ = nearest(np.nan_to_num(queries), np.nan_to_num(records), 2)
@@ -82,10 +88,11 @@ def interval_disclosure_own(
     The intruder already knows which released record is whose (an identifier was left in, or the linkage succeeded),
     and wonders what the perturbed values still tell: each value is believed to lie between the two released values
     whose ranks are p % of the records above and below the released one. Averages as in `interval_disclosure`; chance is
-    the share for a released record picked at random. Of originals that are not in memory a `sample` is tried.
+    the share for a released record picked at random. Above 100,000 originals so many are tried; of originals that are
+    not in memory, a `sample`.
     """
     count = original.shape[0]
-    tried = sampled_rows(count, seed, sample=sample or count)
+    tried = sampled_rows(count, seed, sample=sample or MOST_OWN)
     share, chance = share_inside(original, released, tried, tried), _share_by_luck(original, released)
     return share_of(share * tried.size, tried.size, chance=chance, of=count)
 
@@ -155,7 +162,7 @@ def strangers(original: Matrix, released: Matrix) -> Matrix:
     if all(np.array_equal(np.isnan(old), np.isnan(new)) for both in pieces for old, new in both):
         return original
     if isinstance(original, RemoteMatrix):
-        return replace(original, columns=[cast(Array, _Filled(old, new)) for old, new in pairs], kept={})
+        return replace(original, columns=[cast(Array, _Filled(old, new)) for old, new in pairs])
     return Matrix([_filled(old, new) for old, new in pairs])
 
 
@@ -180,13 +187,13 @@ class _Filled:
 
 def _ranks(column: Array, ordered: Array, rows: Index) -> Index:
     """Ranks of some cells from 0 (-1 where one is missing); equal cells have theirs in the order of the rows."""
-    if isinstance(column, np.ndarray):
-        rank = np.full(column.size, -1, dtype=np.intp)
-        rank[np.argsort(column, kind="stable")[: ordered.size]] = np.arange(ordered.size)  # missing cells come last
-        return rank[rows]
     cells = column[rows]
     first = np.searchsorted(ordered, cells, "left")
     tied = np.flatnonzero(np.searchsorted(ordered, cells, "right") > first + 1)
+    if tied.size and isinstance(column, np.ndarray):
+        rank = np.full(column.size, -1, dtype=np.intp)
+        rank[np.argsort(column, kind="stable")[: ordered.size]] = np.arange(ordered.size)  # missing cells come last
+        return rank[rows]
     if tied.size:
         first[tied] += _equals_before(column, cells[tied], rows[tied])
     return np.where(np.isnan(cells), -1, first)

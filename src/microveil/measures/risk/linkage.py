@@ -1,8 +1,8 @@
 """Record linkage: can an intruder who knows a record find it in the release?
 
 The intruder holds some records with their original values (from a register, a newspaper, a rival's books) and takes the
-nearest released record for each. The attacks differ in what "near" means. All originals are tried up to 200,000, then a
-random sample (an attack that searches often takes one sooner); all released records compete.
+nearest released record for each. The attacks differ in what "near" means. All originals are tried up to 100,000, then a
+random sample of 2,401 (an attack that searches often takes one sooner); all released records compete.
 `nearest/standardisation.py` says what becomes of missing cells.
 """
 
@@ -21,30 +21,41 @@ from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, worker_count
 from microveil.core.tolerances import LINKAGE_TIE
-from microveil.measures.base import Estimate, scales, standardised, standardised_pieces
+from microveil.measures.base import Estimate, are_many, scales, standardised, without_holes
 from microveil.measures.labels import LabelPair
 from microveil.measures.nearest.distances import Index
-from microveil.measures.nearest.neighbours import Links, link, link_pieces
+from microveil.measures.nearest.neighbours import Links
 from microveil.measures.nearest.standardisation import (
-    View,
+    VIEWS,
     known_together,
-    on_axes,
-    plain_view,
-    ranked_view,
     whitened_view,
     whitening_axes,
     whitening_axes_of,
 )
-from microveil.measures.risk.proportions import EXACT_PAIRS, PAIRS, attack, paired_attack, sampled_rows, share_of
+from microveil.measures.risk.links import (
+    Way,
+    by_columns,
+    by_directions,
+    links_by,
+    links_in_pieces,
+    links_of,
+    links_of_sample,
+    shares_by_luck,
+)
+from microveil.measures.risk.proportions import (
+    EXACT_PAIRS,
+    PAIRS,
+    attack,
+    paired_attack,
+    sampled_rows,
+    share_of,
+)
 
 MOST_ASSIGNED = 2_000
 """Records matched one to one at most: the work grows with the cube."""
 
 DRAWS_PER_SIZE = 5
 MOST_SIZES = 12
-
-SHUFFLES = 200
-"""Row-permuted releases that the chance of the best of many searches is measured on."""
 
 ROUNDS = 20
 """Times the intruder learns from the links found so far, at most."""
@@ -81,7 +92,7 @@ def dbrl(
     originals is tried; where released records are not in memory, a `sample` of so many.
     """
     tried = sampled_rows(original.shape[0], seed, pairs=pairs, sample=sample)
-    return _linkage(plain_view, original, released, tried, in_pieces=sample is not None)
+    return _linkage("dbrl", original, released, tried, in_pieces=sample is not None)
 
 
 @paired_attack(
@@ -99,7 +110,7 @@ def mahalanobis_linkage(
     originals is tried.
     """
     tried = sampled_rows(original.shape[0], seed, sample=sample)
-    return _linkage(whitened_view, original, released, tried, in_pieces=sample is not None)
+    return _linkage("mahalanobis_linkage", original, released, tried, in_pieces=sample is not None)
 
 
 @paired_attack("share of records whose nearest released record is their own, by the ranks of their values")
@@ -110,7 +121,7 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
     value becomes its rank in its own file (equal values share their mean rank), so no monotone transformation helps,
     nor do long tails.
     """
-    return _linkage(ranked_view, original, released, sampled_rows(original.shape[0], seed))
+    return _linkage("rank_linkage", original, released, sampled_rows(original.shape[0], seed))
 
 
 @paired_attack(
@@ -152,6 +163,7 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
     `subspace_linkage`: the highest point in releases whose rows are permuted.
     """
     before, after = standardised(original, released)
+    filled = without_holes(before), without_holes(after)
     count, width = before.shape
     tried = sampled_rows(count, seed, pairs=PAIRS // 10)
     streams = Streams.from_seed(seed)
@@ -161,9 +173,10 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
     for size in sorted({round(step) for step in np.linspace(1, width, min(width, MOST_SIZES))}):
         draws = DRAWS_PER_SIZE if size < width else 1
         generator = stream.generator(size)
-        chosen = [np.sort(generator.choice(width, size, replace=False)) for _ in range(draws)]
-        found[size] = [links_of(before[:, columns], after[:, columns], tried) for columns in chosen]
-        known += [known_together(before[:, columns], after[:, columns])[tried] for columns in chosen]
+        ways = [by_columns(np.sort(generator.choice(width, size, replace=False))) for _ in range(draws)]
+        seen = [known_together(way(before[tried]), way(after[tried])) for way in ways]
+        found[size] = [links_by(way, *filled, tried, one) for way, one in zip(ways, seen, strict=True)]
+        known += seen
     curve = {size: float(np.mean([links.hits for links in some])) / tried.size for size, some in found.items()}
     shares = shares_by_luck([*chain(*found.values())], np.stack(known), count, streams.stream("shuffles"))
     ends = np.cumsum([len(some) for some in found.values()])[:-1]
@@ -179,65 +192,18 @@ def known_columns_linkage(original: Matrix, released: Matrix, *, seed: int | Non
     )
 
 
-def links_of(before: Array, after: Array, tried: Index, known: Mask | None = None) -> Links:
-    """Link the originals tried to the released records; those nothing is known of are no hits.
-
-    Both files, `before` and `after`, are n x k in common units, NaN where a cell is missing; `tried` are rows of the
-    original, and `known` (n) is found out if it is not given.
-    """
-    known = known_together(before, after) if known is None else known
-    found = link(np.nan_to_num(before[tried]), np.nan_to_num(after), tried)
-    return Links(found.nearest, np.where(known[tried], found.credit, 0.0))
-
-
-def shares_by_luck(found: list[Links], known: Mask, count: int, stream: Stream) -> Array:
-    """The share that each search links in each of many releases with permuted rows, shuffles x searches.
-
-    A permutation does not change who is near whom. So no search is repeated: it is only counted how often the neighbour
-    found is the record's own (of equally near ones the first, which spreads a little more than a guess among them). One
-    stream gives the same permutations again. `known` is searches x records tried, `count` the number of released
-    records.
-    """
-    nearest = np.stack([links.nearest for links in found])
-    generator = stream.generator()
-    shares = np.empty((SHUFFLES, len(found)))
-    for shuffle in range(SHUFFLES):
-        own = generator.choice(count, nearest.shape[1], replace=False)
-        right = np.flatnonzero((nearest == own) & known) // nearest.shape[1]  # which is fast, as there are few
-        shares[shuffle] = np.bincount(right, minlength=len(found)) / nearest.shape[1]
-    return shares
-
-
-def links_in_pieces(
-    original: Matrix, released: Matrix, tried: Index, axes: Array | None = None, *, own_barred: bool = False
-) -> Links:
-    """Link the originals tried to released records that are read piece by piece.
-
-    Distances are in standard deviations of the original, or on `axes` of columns in these units. With `own_barred` no
-    original is linked to the record of its own row: that is itself.
-    """
-    before, own = standardised(original, released, tried)
-    queries, count, pieces_of = on_axes(before, axes), released.shape[0], standardised_pieces(original, released)
-
-    def piece_of(rows: slice) -> Array:
-        return on_axes(pieces_of(rows)[0].T, axes)
-
-    if own_barred:
-        return link_pieces(queries, None, count, piece_of, barred=tried)
-    found = link_pieces(queries, on_axes(own, axes), count, piece_of)
-    return Links(found.nearest, np.where(known_together(before, own), found.credit, 0.0))
-
-
-def _linkage(view_of: View, original: Matrix, released: Matrix, tried: Index, *, in_pieces: bool = False) -> Estimate:
-    """The share of the originals `tried` (rows) that are linked to their own release, in one view of both files.
+def _linkage(name: str, original: Matrix, released: Matrix, tried: Index, *, in_pieces: bool = False) -> Estimate:
+    """The share of the originals `tried` (rows) that are linked to their own release, in the view of this `name`.
 
     Released records that are not in memory are read `in_pieces`.
     """
     if in_pieces:
-        axes = whitening_axes_of(original) if view_of is whitened_view else None
+        axes = whitening_axes_of(original) if VIEWS[name] is whitened_view else None
         found = links_in_pieces(original, released, tried, axes)
+    elif are_many(original.shape[0]):
+        found = links_of_sample(name, original, released, tried)
     else:
-        view = view_of(original, released)
+        view = VIEWS[name](original, released)
         found = links_of(view.before, view.after, tried, view.known)
     return share_of(found.hits, tried.size, chance=1 / original.shape[0], of=original.shape[0])
 
@@ -267,12 +233,18 @@ def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = N
         return share_of(guesses, count, chance=1 / count, note="the release is constant: there is nothing to link by")
     after, before = standardised(released, original)  # on the scale of the release, which is all the intruder has
     known = known_together(before, after)
-    before, after = np.nan_to_num(before), np.nan_to_num(after)
+    before, after = without_holes(before), without_holes(after)
     streams = Streams.from_seed(seed)
     tried = sampled_rows(len(before), seed, pairs=PAIRS // 20)
-    found = {ALL_COLUMNS: links_of(*standardised(original, released), tried)}
-    for name, both in _subspaces(before, after, streams.stream("axes")):
-        found[name] = links_of(*both, tried, known)
+    many = are_many(len(before))
+    found = {
+        ALL_COLUMNS: links_of_sample("dbrl", original, released, tried)
+        if many
+        else links_of(*standardised(original, released), tried)
+    }
+    ways = dict(_subspaces(after, streams.stream("axes")))
+    for name, way in ways.items():
+        found[name] = links_by(way, before, after, tried, known[tried])
 
     def best_by_luck() -> Array:
         """The best share over the ways so far in each of many releases with permuted rows."""
@@ -282,6 +254,9 @@ def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = N
     luck = best_by_luck()
     start = max(found.values(), key=lambda links: links.hits)
     if start.hits / tried.size > np.quantile(luck, 0.95):  # else there is nothing to learn from
+        if not start.nearest.size:
+            way = ways[next(name for name in found if found[name] is start)]
+            start = links_of(way(before), way(after), tried, known)
         found |= _learnt(before, after, known, tried, start)
         luck = best_by_luck()
     best = max(found, key=lambda name: found[name].hits)
@@ -299,16 +274,15 @@ def subspace_linkage(original: Matrix, released: Matrix, *, seed: int | None = N
     )
 
 
-def _subspaces(before: Array, after: Array, stream: Stream) -> Iterator[tuple[str, tuple[Array, Array]]]:
-    """Names of subspaces, with both files projected on them."""
+def _subspaces(after: Array, stream: Stream) -> Iterator[tuple[str, Way]]:
+    """Names of subspaces, each with the projection on it."""
     principal = whitening_axes(after)
     kinds = {"principal": principal}
     if 1 < principal.shape[1] < len(after):
         kinds["independent"] = principal @ _rotation(after @ principal, stream)
     for kind, axes in kinds.items():
-        projected, onto = before @ axes, after @ axes
         for name, chosen in selections(principal.shape[1], kind):
-            yield name, (projected[:, chosen], onto[:, chosen])
+            yield name, by_directions(axes, chosen)
 
 
 def _learnt(before: Array, after: Array, known: Mask, tried: Index, links: Links) -> Iterator[tuple[str, Links]]:

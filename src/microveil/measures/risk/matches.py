@@ -17,11 +17,12 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.tolerances import LINKAGE_TIE
-from microveil.measures.base import Estimate, scales
+from microveil.measures.base import Estimate, are_many, scales
 from microveil.measures.labels import LabelPair, indicator_columns
-from microveil.measures.nearest.distances import Index, distances, reach
-from microveil.measures.nearest.neighbours import nearest
-from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
+from microveil.measures.nearest.distances import Index, reach
+from microveil.measures.nearest.standardisation import VIEWS
+from microveil.measures.nearest.surroundings import Surroundings
+from microveil.measures.risk.links import around_sample, with_outlying
 from microveil.measures.risk.proportions import PAIRS, attack, note_of, sample_note, sampled_rows
 from microveil.rules.domain import step_of
 
@@ -126,12 +127,19 @@ class MatchEvidence:
 
 
 def search_matches(
-    original: Matrix, released: Matrix, seed: int | None, pairs: int = PAIRS // 8, floor: float = LINKAGE_TIE
+    original: Matrix,
+    released: Matrix,
+    seed: int | None,
+    pairs: int = PAIRS // 8,
+    floor: float = LINKAGE_TIE,
+    *,
+    outliers: bool = False,
 ) -> tuple[Index, dict[str, MatchEvidence]]:
     """The rows tried, and by each kind of distance what their nearest released records and other originals say.
 
     There is no evidence where records or columns are too few. With more `pairs` of records than these a sample is
-    tried. The `floor` is added to distances: what is nearer than the data are precise is as near as can be.
+    tried; `outliers` are tried in any case, if asked for. The `floor` is added to distances: what is nearer than the
+    data are precise is as near as can be.
     """
     tried = sampled_rows(original.shape[0], seed, pairs=pairs)
     empty = np.all([np.isnan(column[tried]) for column in original.columns], axis=0)
@@ -141,24 +149,21 @@ def search_matches(
     if all(np.isnan(column).all() for column in released.columns) or len(scales(original)) < FEWEST_COLUMNS:
         return tried, {}
     evidence: dict[str, MatchEvidence] = {}
-    for name, view_of in VIEWS.items():
-        evidence |= _evidence(name, view_of(original, released), tried, floor)
-    return tried, evidence
+    rows = with_outlying(original, released, tried) if outliers and are_many(original.shape[0]) else tried
+    for name in VIEWS:
+        around = around_sample(name, original, released, tried, outliers=outliers)
+        evidence |= _evidence(name, around, rows, floor, tried.size)
+    return rows, evidence
 
 
-def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> dict[str, MatchEvidence]:
-    """The ratios of the records `tried` (rows) and of their strangers, in one `view` of both files.
+def _evidence(name: str, around: Surroundings, tried: Index, floor: float, drawn: int) -> dict[str, MatchEvidence]:
+    """The ratios of the records `tried` (rows) and of their strangers, from who is `around` them.
 
-    `name` is that of the view; the `floor` is added to distances.
+    `name` is that of the view; the `floor` is added to distances. What is usual is that of the first records, which
+    were `drawn` at random.
     """
-    records = view.before[tried]
-    which, near = nearest(records, view.after, 2)
-    those, others = nearest(records, view.before, 3)
-    stranger, others = np.where(those[:, 1] == tried, those[:, 0], those[:, 1]), others[:, 1:]  # but for itself
-    first, second = _first_claim(which[:, 0], near[:, 0]), _first_claim(stranger, others[:, 0])
-    own = np.zeros(tried.size, dtype=bool)
-    if len(view.after) == len(view.before):  # else there is no own row
-        own = distances(records, view.after, np.arange(tried.size), tried) <= reach(near[:, 0])
+    near, others, own = around.released_at, around.others_at[:, 1:], around.own  # but for itself
+    first, second = _first_claim(around.released[:, 0], near[:, 0]), _first_claim(around.strangers(tried), others[:, 0])
     margins = np.where(first, _ratio(near.T, floor), 1.0), np.where(second, _ratio(others.T, floor), 1.0)
     if name == BY_RANKS:
         # A record that has but one value of its own, all others being zero, say, stands between two others that are
@@ -179,7 +184,7 @@ def _evidence(name: str, view: StandardisedPair, tried: Index, floor: float) -> 
     found = {}
     for way, (ratio, usual, limits) in ratios.items():
         gains = (ratio[:, None] < limits).astype(float) - (usual[:, None] < limits)
-        found[way] = MatchEvidence(ratio, usual, gains, limits, own)
+        found[way] = MatchEvidence(ratio, usual[:drawn], gains, limits, own)
     return found
 
 
@@ -219,13 +224,22 @@ def max_record_risk(
     If nobody can be found the largest risk is anywhere between 0 and 1, so chance is one half, and luck exceeds a limit
     of .95 in about one release of twenty, .99 in one of a hundred. It is no share, and so no part of `worst_attack`. In
     few columns of few whole numbers it is rather too high. Labels count as columns of 0 and 1.
+
+    Of more than 20,000 records a random sample is looked for. Of more than 100,000 so are, in any case, those that
+    stand apart (the most remote, the ends of each column) and those that are nearest to their own release; all are
+    judged as one of all records, and the interval ends at 1, as somebody who was not looked for may be at more risk.
     """
-    found = records_at_risk(original, released, seed, labels)
+    found, count = records_at_risk(original, released, seed, labels), original.shape[0]
     if not found["row"]:
         return Estimate(0.0, chance=0.0, note="there are too few records to know what is usual")
-    sample, risks = sample_note(len(found["row"]), original.shape[0]), found["risk"]
+    sample, risks = sample_note(len(found["row"]), count), found["risk"]
     parts = {f"records above {limit}": float(sum(risk > limit for risk in risks)) for limit in (0.95, 0.99)}
-    return Estimate(max(risks), chance=0.5, note=sample, parts=parts)
+    if not are_many(count):
+        return Estimate(max(risks), chance=0.5, note=sample, parts=parts)
+    note = (
+        f"{len(risks)} of {count} records were looked for: a random sample, and all that stand apart or hardly changed"
+    )
+    return Estimate(max(risks), max(risks), 1.0, 0.5, note, parts)
 
 
 def records_at_risk(
@@ -243,7 +257,7 @@ def records_at_risk(
         original, released = (
             Matrix([*table.columns, *of.T]) for table, of in zip((original, released), terms, strict=True)
         )
-    tried, found = search_matches(original, released, seed, PAIRS, floor)
+    tried, found = search_matches(original, released, seed, PAIRS, floor, outliers=True)
     if not found or tried.size < CROWD:
         return {"row": [], "risk": [], "reason": []}
     evidence = {way: one for way, one in found.items() if REMOTE_ALONE not in way}  # of every record
@@ -255,7 +269,8 @@ def records_at_risk(
     probabilities = np.stack([*rare, *owned])
     best = probabilities.argmin(axis=0)
     least = probabilities[best, np.arange(tried.size)]
-    risk = np.exp(-least * len(probabilities) * tried.size)
+    among = original.shape[0] if are_many(original.shape[0]) else tried.size
+    risk = np.exp(-least * len(probabilities) * among)
     order = np.argsort(-risk, kind="stable")
     ways = list(evidence)
     reasons = []

@@ -14,10 +14,11 @@ from microveil.core.arrays import Array
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix
 from microveil.core.tolerances import LINKAGE_TIE
-from microveil.measures.base import Estimate, check_comparable, gauge, standardised
+from microveil.measures.base import Estimate, are_many, check_comparable, gauge, standardised
 from microveil.measures.labels import LabelPair, indicator_columns
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.risk.control import expected_best
+from microveil.measures.risk.links import around_sample
 from microveil.measures.risk.proportions import CONFIDENCE, PAIRS, sampled_rows
 
 NEIGHBOURS = 5
@@ -155,14 +156,19 @@ def _scores_of_both(
     numbers = sides[0].shape[1] if sides else 0
     if codes and codes[0].shape[1]:
         sides = [np.hstack([side, of]) for side, of in zip(sides, codes, strict=True)] if sides else [*codes]
-    before, after, *rest = (side[~np.isnan(side).all(axis=1)] for side in sides)
+    before, after, *rest = map(_with_cells, sides)
     if not len(after) or any(len(side) < FEWEST for side in (before, *rest)):
         return None
-    members = before[sampled_rows(len(before), seed, pairs=PAIRS)]
-    to_released = _distances(members, after, 2)
+    tried = sampled_rows(len(before), seed, pairs=PAIRS)
+    members = before[tried]
     gaps = _log_gaps(members[:, :numbers], after[:, :numbers])
+    shared = are_many(len(before)) and not codes and (len(before), len(after)) == (original.shape[0], released.shape[0])
+    if shared:
+        around = around_sample("dbrl", original, released, tried, others=not rest)
+    to_released = around.released_at if shared else _distances(members, after, 2)
     if not rest:
-        to_others = _distances(members, before, 3)[:, 1:]  # the nearest is the record itself
+        # The nearest is the record itself.
+        to_others = around.others_at[:, 1:] if shared else _distances(members, before, 3)[:, 1:]
         own = _log_gaps(members[:, :numbers], before[:, :numbers], among=True)
         # Each file is the reference of the other, so that neither has an advantage if they are alike.
         return _scores(to_released, to_others[:, 0], gaps), _scores(to_others, to_released[:, 0], own)
@@ -185,6 +191,12 @@ def _scores_of_both(
             by_halves = [_distance_by_moments(side[:, :numbers], others[half != h, :numbers]) for h in (0, 1)]
             scores["moments"] = own - np.where(part == 0, *by_halves)
     return inside, outside
+
+
+def _with_cells(records: Array) -> Array:
+    """Those that have any."""
+    some = ~np.isnan(records).all(axis=1)
+    return records if some.all() else records[some]
 
 
 def _distance_by_moments(records: Array, table: Array) -> Array:

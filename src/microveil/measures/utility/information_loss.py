@@ -52,7 +52,7 @@ def _mean_of_groups(original: Matrix, released: Matrix, *, shape: bool) -> Estim
     check_pairs(old.mean.size)
     values, moved = statistics_of(old, shape=shape), statistics_of(new, shape=shape)
     groups = {name: losses(values[name], moved[name], variance) for name, variance in variances_of(old, shape=shape)}
-    groups["quantiles"] = _quantile_group(original, released)
+    groups["quantiles"] = original.remember("quantiles", lambda: _quantile_group(original, released), released)
     parts = {name: float(groups[name].mean()) for name in GROUPS if name in groups and groups[name].size}
     return Estimate(float(np.mean(list(parts.values()))), chance=float(OF_TWO_SAMPLES), parts=parts)
 

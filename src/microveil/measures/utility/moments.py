@@ -17,7 +17,7 @@ from microveil.core.sorted_columns import FEW, pieces_of, side_by_side
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, segments
 from microveil.core.tolerances import STATISTIC_ROUND_OFF
-from microveil.measures.base import Estimate, distance, gauge, over_rows, scales
+from microveil.measures.base import Estimate, are_many, distance, gauge, over_rows, scales
 from microveil.storage.disk_columns import RemoteMatrix
 
 FLOOR = 0.05
@@ -142,7 +142,7 @@ def _raised(values: Array, power: int) -> Array:
 
 def moments_in(table: Matrix, units: Units) -> ColumnMoments:
     """The moments of a file in these units."""
-    if isinstance(table, RemoteMatrix):
+    if isinstance(table, RemoteMatrix) or are_many(table.shape[0]):
         return table.remember(("moments", tuple(units.items())), lambda: ColumnMoments.in_passes(table, units))
     return ColumnMoments.of(np.column_stack([(table.columns[j] - off) / unit for j, (off, unit) in units.items()]))
 
