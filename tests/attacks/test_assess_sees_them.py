@@ -107,11 +107,11 @@ def tried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """Attacks on all records, and on two fifths of them, as if these files were large."""
     if request.param == "sampled":
         monkeypatch.setattr(base, "EXACT_ROWS", 5)
-        monkeypatch.setattr(proportions, "TRIED_OF_MANY", 200)
+        monkeypatch.setattr(proportions, "FEWEST_TRIED", 200)
         monkeypatch.setattr(surroundings, "OUTLYING", 20)
 
 
-@pytest.mark.quick("giant")
+@pytest.mark.quick("*-giant")
 @pytest.mark.usefixtures("tried")
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_default_set_shows_what_was_called_safe(name: str) -> None:
@@ -122,5 +122,5 @@ def test_the_default_set_shows_what_was_called_safe(name: str) -> None:
 
 @pytest.mark.usefixtures("tried")
 def test_a_clean_release_shows_nothing() -> None:
-    by_accident = [shown(*clean(seed)) for seed in (1, 2, 3)]
+    by_accident = [shown(*clean(seed)) - {"worst_attack"} for seed in (1, 2, 3)]  # which is one of the others
     assert sum(map(len, by_accident)) <= 1

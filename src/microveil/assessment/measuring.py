@@ -19,7 +19,7 @@ import numpy as np
 from microveil.assessment.assessment import WORST, WORST_MEANING, Assessment, Sanity, worst_of
 from microveil.assessment.figures import GAUGES, DiskLimits, figure_of, seed_for
 from microveil.assessment.measure_options import MeasureOptions, noted
-from microveil.assessment.pairing import Pair
+from microveil.assessment.pairing import Pair, SortedOnce
 from microveil.assessment.policy import Policy
 from microveil.core.errors import DataError, ParameterError, did_you_mean
 from microveil.core.rng import Streams
@@ -195,6 +195,9 @@ def assess_pair(
     if "clear" in available(pair) and CLEAR not in found and risky:
         found[CLEAR] = figure_of(CLEAR, pair.original, pair.released, streams, labels=pair.labels)
     figures, skipped = take(pair, ids, streams, _part_of(tell, "", 0.0, share), limits, found, request.options)
+    for table in (pair.original, pair.released):
+        if isinstance(table, SortedOnce):  # the assessment keeps the files, for the records at risk
+            table.forget_order()
     if not figures:
         name, reason = next(iter(skipped.items()))
         raise DataError(f"nothing could be measured ({name}: {reason})", "give both files whole, in one order of rows")

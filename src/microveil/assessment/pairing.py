@@ -45,6 +45,8 @@ BEYOND = 1e15
 SHARE = 32
 """Of the memory allowed, one part in so many is for a batch of rows: the reader holds some, and so do conversions."""
 
+IN_ORDER = "in order"
+
 FEWEST_ROWS, MOST_ROWS = 2**12, 2**18
 """Rows of a batch; fewer rows than the most are not worth a thread."""
 
@@ -77,6 +79,20 @@ class FileColumns:
 
 ColumnSource = Frame | FileColumns
 """A file as far as its columns go: their names, and what is in them."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SortedOnce(Matrix):
+    """Columns in memory that many measures ask for in order: each is sorted once, and kept until that is forgotten."""
+
+    def in_order(self, column: int) -> Array:
+        """The cells of a column that are there, in ascending order."""
+        return self.remember((IN_ORDER, column), partial(super().in_order, column))
+
+    def forget_order(self) -> None:
+        """The room that it takes is that of the columns themselves."""
+        for name in [one for one in self.kept if isinstance(one[0], tuple) and one[0][0] == IN_ORDER]:
+            del self.kept[name]
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,7 +254,7 @@ def _same(names: Sequence[str], moved: Sequence[str], public: Sequence[str], lab
 
 
 def _read(source: ColumnSource, names: Sequence[str], called: str = "original") -> Matrix:
-    table = Matrix([source.numbers(name) for name in names]) if isinstance(source, Frame) else source.read(names)
+    table = SortedOnce([source.numbers(name) for name in names]) if isinstance(source, Frame) else source.read(names)
     if not (source.count if isinstance(source, Frame) else table.shape[0]):
         raise DataError(f"the {called} file has no rows", "check that it is the right one")
     return table

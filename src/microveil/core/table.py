@@ -35,7 +35,7 @@ class Matrix:
 
     columns: Sequence[Array]
     block: Array | None = None
-    kept: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False)
+    kept: dict[tuple[Hashable, int], Any] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
     def from_array(cls, values: Array) -> Matrix:

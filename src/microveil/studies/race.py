@@ -208,11 +208,12 @@ class _Run:
             return
         takes = f"about {math.ceil(self.check_takes)} s"
         self.checked = f"not checked on all {self.count:,} rows, which takes {takes}: allow more time"
-        if self.check_takes > MOST_OVER * (end - self.began) or not self.results[1]:
+        if self.check_takes > MOST_OVER * (end - self.began):
             return
+        last = 1 if self.results[1] else 0
         while self.results[2] == {} or time.monotonic() + self.check_takes < end:
-            known = {label: self.results[1][label] for label in self.field if label in self.results[1]}
-            order = in_order(self._study(1, list(known)), self.contest.limits, _lows(known))
+            known = {label: self.results[last][label] for label in self.field if label in self.results[last]}
+            order = in_order(self._study(last, list(known)), self.contest.limits, _lows(known))
             best = next((label for label, (place, _) in order.items() if place < 2), None)
             if best is None:
                 self.checked = ""
@@ -231,7 +232,8 @@ class _Run:
     def _against(self, label: str) -> str:
         """What a release of the whole file says against a candidate; what it says for it is noted."""
         found = {label: self.results[2][label]}
-        fault = self._fault(found[label], {name: most for name, most in self.shuffle[1].items() if name == RANKS})
+        shuffle = self.shuffle[1] or self.shuffle[0]
+        fault = self._fault(found[label], {name: most for name, most in shuffle.items() if name == RANKS})
         place, _ = (2, 0.0) if fault else in_order(self._study(2, [label]), self.contest.limits, _lows(found))[label]
         if place == 2:
             return fault or "does not keep the limit"

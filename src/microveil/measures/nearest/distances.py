@@ -81,16 +81,16 @@ class PreparedRecords:
         # Products have no digits to spare for an offset. Any centre will do, but a few records far out must not lead it
         # astray: so it is a median, and that of some records.
         centre = np.median(records[:: -(-count // CENTRE_ROWS)], axis=0)
-        centred = records - centre
-        squares = np.square(centred).sum(axis=1)
+        blocks = blocks_of(count, min(max(-(-count // BLOCKS), FEWEST_RECORDS), MOST_RECORDS))
+        squares = np.concatenate([np.square(records[block] - centre).sum(axis=1) for block in blocks])
         largest = max(squares.max(), np.square(queries - centre).sum(axis=1).max(initial=0.0))
         precision = np.float32 if largest < LARGEST_SQUARE else np.float64
         error = (2 * columns + 16) * float(np.finfo(precision).eps)
         factors = np.empty((count, columns + 1), dtype=precision)
-        factors[:, :-1] = -2 * centred
+        for block in blocks:  # a copy of all records would take more room than anything else
+            factors[block, :-1] = -2 * (records[block] - centre)
         factors[:, -1] = (1 - error) * squares
-        size = min(max(-(-count // BLOCKS), FEWEST_RECORDS), MOST_RECORDS)
-        return cls(records, centre, factors, error, blocks_of(count, size))
+        return cls(records, centre, factors, error, blocks)
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,12 +13,12 @@ import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.table import Matrix
-from microveil.measures.base import over_rows
+from microveil.measures.base import over_rows, without_holes
 from microveil.measures.nearest.distances import Index, distances, reach
 from microveil.measures.nearest.neighbours import nearest
 from microveil.measures.nearest.standardisation import VIEWS, StandardisedPair
 
-OUTLYING = 200
+OUTLYING = 120
 """Records of each kind that are looked for in any case: the most remote, the first at either end of each column (all
 columns together, but at least one each), and those that are nearest to their own release."""
 
@@ -87,7 +87,7 @@ def _outlying(original: Matrix, released: Matrix) -> Index:
     def looks(before: Array, after: Array) -> Array:
         """How remote each record is, and how far from its own release for its remoteness."""
         gaps = after - before
-        remote, moved = (np.sqrt(np.nansum(np.square(cells), axis=0)) for cells in (before, gaps))
+        remote, moved = (np.sqrt(np.square(without_holes(cells)).sum(axis=0)) for cells in (before, gaps))
         return np.array([remote, np.where(np.isnan(gaps).all(axis=0), np.inf, moved / (1 + remote))])
 
     remote, moved = np.hstack(over_rows(original, released if paired else original, looks))

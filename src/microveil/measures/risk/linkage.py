@@ -2,7 +2,7 @@
 
 The intruder holds some records with their original values (from a register, a newspaper, a rival's books) and takes the
 nearest released record for each. The attacks differ in what "near" means. All originals are tried up to 100,000, then a
-random sample of 2,401 (an attack that searches often takes one sooner); all released records compete.
+random sample of 2,000 (an attack that searches often takes one sooner); all released records compete.
 `nearest/standardisation.py` says what becomes of missing cells.
 """
 

@@ -15,14 +15,12 @@ from microveil.measures.base import Estimate, are_many, drawn_rows, gauge
 CONFIDENCE = 0.95
 
 FEWEST_TRIED = 2_000
+"""With a share of one half, the interval is .022 to either side; where nobody is found, it ends at .0018. Of files with
+many records every attack tries the same ones, against all that were released, so that they share their searches."""
 
 EXACT_PAIRS = 100_000**2
 """An attack that searches once tries all records as long as there are no more pairs (original, released) than this,
 which is ten seconds of work at most."""
-
-TRIED_OF_MANY = 2_401
-"""Of files with many records every attack tries the same ones, against all that were released, so that they share their
-searches. With a share of one half, the interval is .02 to either side; where nobody is found, it ends at .0015."""
 
 PAIRS = 400_000_000
 """The same for a first look, and to be shared by the searches of an attack that searches often."""
@@ -38,7 +36,7 @@ def sampled_rows(
     count: int, seed: int | None, *, pairs: int = EXACT_PAIRS, sample: int | None = None
 ) -> NDArray[np.intp]:
     """The originals an attack is tried on: all, or a random sample (of `sample`, or as many as `pairs` allow)."""
-    most = sample or (TRIED_OF_MANY if are_many(count) else max(FEWEST_TRIED, pairs // count))
+    most = sample or (FEWEST_TRIED if are_many(count) else max(FEWEST_TRIED, pairs // count))
     return drawn_rows(count, most, Streams.from_seed(seed).stream("records tried"))
 
 
