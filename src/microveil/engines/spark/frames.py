@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from microveil.engines.spark.arranging import arranged_on_spark
 from microveil.engines.spark.rows import (
     RECORD,
     Batches,
+    CellForm,
     Making,
     Packing,
     RecordLayout,
@@ -107,6 +109,9 @@ class SparkSource:
                 raise ParameterError("data: DataFrames of Spark Connect are not supported", "use a classic session")
             check_workers(source.sparkSession)
             return cls(source)
+        if not isinstance(source, str | PathLike):
+            kind = type(source).__name__
+            raise ParameterError(f"data: {kind} is no DataFrame of Spark and no path", "name a folder of Parquet")
         from pyspark.errors import AnalysisException
 
         session = session or the_session()
@@ -170,10 +175,7 @@ class SparkSource:
 
     def cells(self, names: Sequence[str]) -> DataFrame:
         """Some columns as doubles, but for dates and times, which the workers turn into numbers."""
-        return self.frame.select(*(self._cell(name).alias(f"cell{j}") for j, name in enumerate(names)))
-
-    def _cell(self, name: str) -> Column:
-        return quoted_column(name) if name in self.times else quoted_column(name).cast("double")
+        return self.frame.select(*(_cell(name, self.times).alias(f"cell{j}") for j, name in enumerate(names)))
 
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role, gathered into records on the workers' disks."""
@@ -194,9 +196,20 @@ class SparkSource:
         public, confidential, weight = roles.public.columns, roles.confidential, roles.weight
         self._check_held(confidential)
         columns = [*public, *confidential, *([] if weight is None else [weight])]
-        forms = {number: self.times[name] for number, name in enumerate(columns) if name in self.times}
-        packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files, forms)
-        packed = on_workers(self._chosen(columns, confidential), packing, RECORD)
+        rest = [name for name in (*self.names, *self.renumbered) if name not in set(confidential)]
+        records = self.gathered(columns, rest, self.times)
+        names = (*public, *confidential)
+        values = SparkMatrix(columns_at(range(len(names)), records.layout.count), records=records)
+        table = SparkTable(values, names, len(public))
+        check_count(table.count)
+        table = table if weight is None else _weighted(table, weight, len(names))
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
+
+    def gathered(self, columns: Sequence[str], rest: Sequence[str], forms: Mapping[str, CellForm]) -> SparkRecords:
+        """Records with some columns as numbers, and the rest as it is; `forms` are those of cells that are none."""
+        by_place = {number: forms[name] for number, name in enumerate(columns) if name in forms}
+        packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files, by_place)
+        packed = on_workers(self._chosen(columns, rest, forms), packing, RECORD)
         frame = in_own_session(packed)
         packed.persist(on_disks())
         try:
@@ -207,13 +220,7 @@ class SparkSource:
         # Until now rows were handed over, and from now on records are, which are a thousand times as large.
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(RECORDS_AT_ONCE))
         self.kept.append(packed)
-        records = SparkRecords(frame, layout, len(columns), self.kept)
-        names = (*public, *confidential)
-        values = SparkMatrix(columns_at(range(len(names)), layout.count), records=records)
-        table = SparkTable(values, names, len(public))
-        check_count(table.count)
-        table = table if weight is None else _weighted(table, weight, len(names))
-        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
+        return SparkRecords(frame, layout, len(columns), self.kept)
 
     def _check_held(self, confidential: Sequence[str]) -> None:
         """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
@@ -235,11 +242,10 @@ class SparkSource:
             for name, is_lost in zip(wide, found or (), strict=True):
                 check_held(name, not is_lost)
 
-    def _chosen(self, columns: Sequence[str], confidential: Sequence[str]) -> DataFrame:
+    def _chosen(self, columns: Sequence[str], rest: Sequence[str], forms: Collection[str]) -> DataFrame:
         """Where each row is in its file, the cells, and the columns that stay, under names that need no quoting."""
         found = [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")] if self.from_files else []
-        cells = [self._cell(name).alias(f"cell{j}") for j, name in enumerate(columns)]
-        rest = [name for name in (*self.names, *self.renumbered) if name not in set(confidential)]
+        cells = [_cell(name, forms).alias(f"cell{j}") for j, name in enumerate(columns)]
         others = [quoted_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
         return self.frame.select(*found, *cells, *others)
 
@@ -318,6 +324,11 @@ def quoted_column(name: str) -> Column:
     """The column of a name that may have dots and blanks."""
     quoted = name.replace("`", "``")
     return sf.col(f"`{quoted}`")
+
+
+def _cell(name: str, forms: Collection[str]) -> Column:
+    """A column as doubles, unless it has a form, by which the workers turn it into numbers."""
+    return quoted_column(name) if name in forms else quoted_column(name).cast("double")
 
 
 def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:

@@ -21,10 +21,10 @@ from microveil.core.rng import Stream, Streams
 from microveil.core.table import Matrix
 from microveil.core.threads import in_threads, worker_count
 from microveil.core.tolerances import LINKAGE_TIE
-from microveil.measures.base import Estimate, scales, standardised, standardised_pieces
+from microveil.measures.base import Estimate, means_and_sds, scales, standardised, standardised_pieces
 from microveil.measures.labels import LabelPair
 from microveil.measures.nearest.distances import Index
-from microveil.measures.nearest.neighbours import Links, link, link_pieces
+from microveil.measures.nearest.neighbours import Links, link, link_distant, link_pieces
 from microveil.measures.nearest.standardisation import (
     View,
     known_together,
@@ -64,6 +64,7 @@ ICA_ITERATIONS = 500
 @paired_attack(
     "share of records whose nearest released record is their own, for an intruder who knows all compared columns",
     on_disk="passes",
+    on_spark=True,
 )
 def dbrl(
     original: Matrix,
@@ -87,6 +88,7 @@ def dbrl(
 @paired_attack(
     "share of records whose nearest released record is their own, by distances that allow for the correlations",
     on_disk="passes",
+    on_spark=True,
 )
 def mahalanobis_linkage(
     original: Matrix, released: Matrix, *, seed: int | None = None, sample: int | None = None
@@ -116,6 +118,7 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
 @paired_attack(
     "share of records that are matched to their own when all are matched one to one at the least total distance",
     on_disk="passes",
+    on_spark=True,
 )
 def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """One-to-one linkage (Domingo-Ferrer, Muralidhar and Bras-Amorós 2020: the permutation paradigm's intruder).
@@ -217,7 +220,13 @@ def links_in_pieces(
     original is linked to the record of its own row: that is itself.
     """
     before, own = standardised(original, released, tried)
-    queries, count, pieces_of = on_axes(before, axes), released.shape[0], standardised_pieces(original, released)
+    queries, count = on_axes(before, axes), released.shape[0]
+    if released.distant:
+        units = scales(original)
+        to_axes = partial(_on_axes, *means_and_sds(units), axes)
+        links = link_distant(queries, on_axes(own, axes), released.select(list(units)), to_axes)
+        return Links(links.nearest, np.where(known_together(before, own), links.credit, 0.0))
+    pieces_of = standardised_pieces(original, released)
 
     def piece_of(rows: slice) -> Array:
         return on_axes(pieces_of(rows)[0].T, axes)
@@ -226,6 +235,11 @@ def links_in_pieces(
         return link_pieces(queries, None, count, piece_of, barred=tried)
     found = link_pieces(queries, on_axes(own, axes), count, piece_of)
     return Links(found.nearest, np.where(known_together(before, own), found.credit, 0.0))
+
+
+def _on_axes(mean: Array, sd: Array, axes: Array | None, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """Some rows as they are searched, rows x k."""
+    return on_axes(((cells - mean) / sd).T, axes)
 
 
 def _linkage(view_of: View, original: Matrix, released: Matrix, tried: Index, *, in_pieces: bool = False) -> Estimate:
