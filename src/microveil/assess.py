@@ -11,10 +11,11 @@ from typing import Any
 
 from microveil.assessment import measuring
 from microveil.assessment.assessment import Assessment, gain_of
+from microveil.assessment.column_sources import FileColumns
 from microveil.assessment.figures import GAUGES, DiskLimits
 from microveil.assessment.measure_options import checked_options
 from microveil.assessment.measuring import CLEAR, MIXED, NUMBERS
-from microveil.assessment.pairing import FileColumns, Pair, pair_up
+from microveil.assessment.pairing import Pair, pair_up
 from microveil.assessment.policy import Policy
 from microveil.assessment.policy import read_policy as policy_from
 from microveil.assessment.several_releases import combined
@@ -45,7 +46,9 @@ READ, SORTED = 0.15, 0.3
 def assess(original: Any, released: Any, *, progress: Progress | None = None, **options: Any) -> Assessment:
     """Measure what a release gives away and what it is still good for.
 
-    Both files are of any kind that `protect` takes. Columns are matched by name (arrays: by number), and rows by their
+    Both files are of any kind that `protect` takes, or DataFrames of Spark, which are measured where their rows are:
+    linkages try a sample of originals against all released records there, and what needs all records in one place is
+    skipped with the reason. Columns are matched by name (arrays: by number), and rows by their
     place: measures that compare records one by one need both files in the same order, and are skipped where the files
     have different numbers of rows.
 
@@ -61,6 +64,8 @@ def assess(original: Any, released: Any, *, progress: Progress | None = None, **
     asked = Assess.checked(options)
     request = _request(asked)  # before the work
     tell = progress or (lambda *_: None)
+    if hasattr(original, "mapInArrow"):
+        return assess_on_spark(original, released, asked, tell)
     frame = open_frame(original)
     releases = list(released) if isinstance(released, list | tuple) else [released]
     if not releases:
@@ -68,6 +73,26 @@ def assess(original: Any, released: Any, *, progress: Progress | None = None, **
     tell(READING, 0.0)
     pairs = [_pair(frame, one, asked) for one in releases]
     return measuring.assess_pair(pairs[0] if len(pairs) == 1 else combined(pairs), request, frame, tell)
+
+
+def assess_on_spark(original: Any, released: Any, asked: Assess, tell: Progress) -> Assessment:
+    """`assess` for tables on Spark, where the rows are: DataFrames, what `protect_spark` gave, or paths of Parquet."""
+    from microveil.engines.spark.comparing import UNPAIRED, opened_pair
+    from microveil.engines.spark.table import forget
+
+    request = _request(asked)
+    release = released if isinstance(released, Release) else None
+    data = released if release is None else release.data
+    tell(READING, 0.0)
+    first, second, by_key = opened_pair(original, data, asked, None if release is None else release.kinds)
+    try:
+        pair = pair_up(first, second, asked, order_known=by_key or release is not None)
+        pair = pair if pair.order_known else replace(pair, reordered=UNPAIRED)
+        limits, known = DiskLimits(0, TRIED, on_spark=True), {} if release is None else _known_in_clear(release)
+        return measuring.assess_pair(pair, request, first.survey, tell, limits=limits, known=known)
+    finally:
+        for table in (first, second):
+            forget(table.source.kept)
 
 
 def _pair(frame: Frame, released: Any, asked: Assess) -> Pair:

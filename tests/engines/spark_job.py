@@ -6,7 +6,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from microveil.engines.spark.frames import SparkRequest, SparkSource, protect_spark, spark_table, write_dataset
+from microveil.engines.spark.frames import SparkSource, write_dataset
+from microveil.engines.spark.protecting import SparkRequest, protect_spark, spark_table
 from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named
 

@@ -20,7 +20,8 @@ from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.moments import merged, moments
 from microveil.core.rng import Streams
 from microveil.engines.out_of_core import check_eligible
-from microveil.engines.spark.frames import SparkRequest, SparkSource, protect_spark, spark_table, write_dataset
+from microveil.engines.spark.frames import SparkSource, write_dataset
+from microveil.engines.spark.protecting import SparkRequest, protect_spark, spark_table
 from microveil.engines.spark.rows import rest_check
 from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named

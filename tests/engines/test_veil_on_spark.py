@@ -17,6 +17,7 @@ from microveil.core.errors import DataError, ParameterError
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.engines.spark.arranging import FeatureCurves, RecordExchange, levels_of, quantiles_of
+from microveil.release.returned import returned_records
 from microveil.restore.arrange import ExchangeSearch
 from microveil.restore.exchanges import second_moments
 
@@ -50,7 +51,7 @@ def test_records_that_know_nothing_of_each_other_bring_the_error_of_the_whole_do
     data, count = np.log(amounts(6_000)), 6_000
     start = np.array([np.random.default_rng(j).permutation(column) for j, column in enumerate(data.T)])
     search = ExchangeSearch(Microdata(Matrix(list(data.T.copy())), tuple("abcd")), None)
-    curves = FeatureCurves.of(list(data.T), search.limits, search.blocks.depth)
+    curves = FeatureCurves.of(list(data.T), search.limits, search.blocks)
     weights = np.full(count, 1 / count)
     goal = replace(search.goal, target=second_moments(curves.features(data.T), weights))
     between = 1.0 * (search.blocks.owner[:, None] != search.blocks.owner)
@@ -72,6 +73,16 @@ def test_records_that_know_nothing_of_each_other_bring_the_error_of_the_whole_do
     assert worst[2] < 0.7 * worst[1]
     for rows in cuts:
         assert (np.sort(columns[:, rows], axis=1) == np.sort(start[:, rows], axis=1)).all()
+
+
+def test_features_of_a_sample_are_those_of_memory():
+    """Of heaps of equal numbers, too, which tables of few rows have features for."""
+    data = np.round(amounts(1_500), 1)
+    data[:600, 1] = 0.0
+    search = ExchangeSearch(Microdata(Matrix(list(data.T.copy())), tuple("abcd")), None)
+    assert search.blocks.bands
+    found = FeatureCurves.of(list(data.T), search.limits, search.blocks).features(data.T)
+    assert found == pytest.approx(search.features(list(data.T.copy()), ()), abs=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +138,23 @@ def test_what_is_not_arranged_on_spark_is_refused_by_name(spark):
             mv.protect_spark(frame, **options, keep=["region"])
     with pytest.raises(ParameterError, match="cannot run veil"):
         mv.protect_spark(frame, exact=True, keep=["region"])
+
+
+@pytest.mark.slow
+def test_a_record_that_came_back_is_drawn_away(spark, monkeypatch):
+    """In a small table of whole numbers, chance brings records back; as in memory, it is drawn again then."""
+    rng = np.random.default_rng(5)
+    values = np.round(40 + 12 * rng.normal(size=(60, 2)) @ [[1.6, 0.6], [0.6, 1.6]])
+    frame = spark.createDataFrame(pl.DataFrame(values, schema=["a", "b"]).to_arrow()).coalesce(1)
+
+    def back():
+        release = mv.protect_spark(frame, seed=3)
+        after = rows_of(release.data).to_numpy()
+        release.close()
+        return returned_records(list(values.T), list(after.T)), " ".join(release.warnings)
+
+    assert back() == (0, "")
+    monkeypatch.setattr("microveil.protection.on_spark.most_draws", lambda *_: 1)
+    count, said = back()
+    assert count > 0
+    assert f"{count} records that nobody else has are in the release unchanged" in said

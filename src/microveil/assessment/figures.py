@@ -1,4 +1,4 @@
-"""One figure of two tables, in memory or on a disk, from random numbers that are the measure's own."""
+"""One figure of two tables, in memory, on a disk or on Spark, from random numbers that are the measure's own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ RANK_ROWS = 200_000
 
 @dataclass(frozen=True)
 class DiskLimits:
-    """How tables on a disk are measured: the bytes that may be held, and the originals that attacks are tried on."""
+    """How tables that are not in memory are measured: the bytes that may be held, and the originals that attacks are
+    tried on.
+    """
 
     memory: int
     sample: int
+    on_spark: bool = False
 
 
 def figure_of(
@@ -47,16 +50,15 @@ def figure_of(
     """
     gauge = GAUGES[name]
     if limits is not None:
-        check_shapes(original, released, paired=gauge.paired)
-        if gauge.on_disk == "no":
-            raise DataError(
-                "it needs all records in memory; measure a random sample of the rows of both files with the engine "
-                "'memory'"
-            )
+        if original.shape[1] or gauge.needs != "labels":
+            check_shapes(original, released, paired=gauge.paired)
+        if not gauge.on_spark if limits.on_spark else gauge.on_disk == "no":
+            where = "it is not measured on Spark" if limits.on_spark else "it needs all records in memory"
+            raise DataError(f"{where}; measure a random sample of the rows of both files with the engine 'memory'")
         if gauge.on_disk == "sample":
             return _of_sample(name, original, released, streams, **options)
         held = HELD_COLUMNS * BYTES * max(original.shape[0], released.shape[0])
-        if gauge.on_disk == "columns" and held > limits.memory:
+        if gauge.on_disk == "columns" and not limits.on_spark and held > limits.memory:
             raise DataError(f"it holds whole columns, {-(-held // 10**6)} MB of them: allow for so much memory")
         options |= {"sample": limits.sample} if gauge.takes("sample") else {}
     take = gauge if limits is None else gauge.take  # on a disk, shapes have been checked

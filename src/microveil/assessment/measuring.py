@@ -187,7 +187,7 @@ def assess_pair(
     if limits is None:
         pair, early = _in_order(pair, ids, streams)
         found = {**early, **found}
-    elif any(GAUGES[name].on_disk in ("sorted", "columns") for name in parts_of(ids)):
+    elif not limits.on_spark and any(GAUGES[name].on_disk in ("sorted", "columns") for name in parts_of(ids)):
         tables, columns = (pair.original, pair.released), range(pair.original.shape[1])
         in_threads([partial(table.in_order, j) for table in tables for j in columns])  # all at once
     # Every look at a risk shows this one, too: no small figure stands above rows that are alone in clear.

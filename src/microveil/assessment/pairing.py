@@ -6,7 +6,7 @@ than it: then the columns of both go onto a disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from microveil.assessment.column_sources import MOST_ROWS, ColumnSource, DistantColumns, FileColumns
 from microveil.assessment.label_columns import ColumnKinds, kinds_of_columns, pair_of_labels
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, ParameterError
@@ -22,14 +23,13 @@ from microveil.core.table import Matrix
 from microveil.core.threads import in_threads
 from microveil.intake.intake import Rules, dictionary_for
 from microveil.intake.roles import Choice, named, regressed
-from microveil.io.blocks import BlockSource
 from microveil.io.dictionary import find_codes
 from microveil.io.frames.dataframes import Frame, NumpyFrame, open_frame
 from microveil.io.frames.validation import LARGEST
-from microveil.measures.base import scales
+from microveil.measures.base import ends_of, scales
 from microveil.measures.labels import LabelPair
 from microveil.options import Assess
-from microveil.storage.disk_columns import BYTES, DiskColumn, RemoteMatrix, Shelf
+from microveil.storage.disk_columns import DiskColumn
 
 REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
 """A table that was only sorted must not pass for one that is hard to link."""
@@ -42,43 +42,7 @@ REGROUPED = (
 BEYOND = 1e15
 """Standard deviations of the original from its mean: a released value further off is in another unit, or broken."""
 
-SHARE = 32
-"""Of the memory allowed, one part in so many is for a batch of rows: the reader holds some, and so do conversions."""
-
 IN_ORDER = "in order"
-
-FEWEST_ROWS, MOST_ROWS = 2**12, 2**18
-"""Rows of a batch; fewer rows than the most are not worth a thread."""
-
-
-class FileColumns:
-    """A file that may be larger than the memory: its columns are read onto a disk, in one pass."""
-
-    def __init__(self, source: BlockSource, shelf: Shelf, progress: Callable[[float], None]) -> None:
-        self.source, self.shelf, self.progress = source, shelf, progress
-        self.names, self.first = list(source.names), open_frame(source.head())
-
-    def is_numeric(self, name: str) -> bool:
-        """Does the column hold numbers?"""
-        return self.source.is_numeric(name)
-
-    def looks_numeric(self, name: str) -> bool:
-        """Does a column of text look like one of numbers, by the first rows?"""
-        return self.first.looks_numeric(name)
-
-    def read(self, names: Sequence[str]) -> RemoteMatrix:
-        """Some columns as doubles on a disk, NaN where a cell is missing."""
-        columns = {name: self.shelf.column() for name in names}
-        rows = min(max(self.shelf.memory // SHARE // (BYTES * len(columns)), FEWEST_ROWS), MOST_ROWS)
-        for batch in self.source.batches(list(columns), rows):
-            for name, column in columns.items():
-                column.append(self.source.numbers(name, batch.column(name))[0])
-            self.progress(min(column.size / self.source.count, 1.0))  # of a file of text, the rows are not known before
-        return RemoteMatrix(cast(Sequence[Array], list(columns.values())), shelf=self.shelf)
-
-
-ColumnSource = Frame | FileColumns
-"""A file as far as its columns go: their names, and what is in them."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -161,7 +125,7 @@ def pair_up(
     """
     _check_kinds(original, released)
     columns = _column_kinds(original, released, asked, kinds)
-    in_memory = bool(columns.frames)
+    in_memory = isinstance(original, Frame)
     if in_memory:
         original, released = columns.frames[:2]
     numeric = {name: original.is_numeric(name) for name in original.names}
@@ -175,7 +139,7 @@ def pair_up(
     changed = _differing(kept, *(table.select(unchanged) for table in whole))
     tables = [table.select(compared) for table in whole]
     if codes is None:
-        codes = codes_in(dict(zip(names, tables[0].columns, strict=True)), asked.rules, original.names)
+        codes = codes_in(names, tables[0], asked.rules, original.names)
     before, after = (_without_codes(table, names, codes) for table in tables)
     _check_values(names, before, after, needed=not labels)
     moved = _differing(names, before, after)
@@ -183,7 +147,9 @@ def pair_up(
     sensitive = None if hidden is None else tuple(j for j in hidden if j < len(names))
     strangers = _held_out(columns, names, labels, codes) if len(columns.frames) > 2 else None
     of_labels = None
-    if in_memory:
+    if before.distant:
+        of_labels = cast(DistantColumns, original).labels(released, labels)
+    elif in_memory:
         same = [*(name for name in names if name not in moved), *(name for name in kept if name not in changed)]
         found = columns.in_clear([*same, *in_clear], (*moved, *changed))
         hidden_labels = None if hidden is None else [labels[j - len(names)] for j in hidden if j >= len(names)]
@@ -196,7 +162,8 @@ def pair_up(
     ]
     if not in_memory:
         others = [name for name in original.names if name in released.names and not numeric[name]]
-        notes += _about("in blocks, columns that are no numbers are in no figure: {}", others)
+        others = [name for name in others if name not in labels]
+        notes += _about("in blocks and on Spark, columns that are no numbers are in no figure: {}", others)
     elif not order_known:
         notes += _about(REGROUPED, columns.regrouped())
     if before.shape[0] == after.shape[0]:
@@ -210,6 +177,8 @@ def _column_kinds(
     original: ColumnSource, released: ColumnSource, asked: Assess, kinds: Mapping[str, str] | None
 ) -> ColumnKinds:
     """Kinds of columns in memory, found or `kinds`; files in blocks have numbers, and what needs labels is refused."""
+    if not isinstance(original, Frame | FileColumns):
+        return original.kinds(released, asked, kinds)
     if isinstance(original, Frame) and isinstance(released, Frame):
         holdout = [] if asked.holdout is None else [open_frame(asked.holdout)]
         for frame in holdout:
@@ -255,7 +224,7 @@ def _same(names: Sequence[str], moved: Sequence[str], public: Sequence[str], lab
 
 def _read(source: ColumnSource, names: Sequence[str], called: str = "original") -> Matrix:
     table = SortedOnce([source.numbers(name) for name in names]) if isinstance(source, Frame) else source.read(names)
-    if not (source.count if isinstance(source, Frame) else table.shape[0]):
+    if not (source.count if isinstance(source, Frame) else table.shape[0] or not names):
         raise DataError(f"the {called} file has no rows", "check that it is the right one")
     return table
 
@@ -331,25 +300,23 @@ def _about_codes(codes: Mapping[str, Sequence[float]]) -> list[str]:
     ]
 
 
-def codes_in(columns: Mapping[str, Array], rules: Rules, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """The special codes of each of the `columns`: found in them, or as the dictionary says that `rules` are.
+def codes_in(columns: Sequence[str], table: Matrix, rules: Rules, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """The special codes of each of the `columns` of a `table`: found there, or as the dictionary says that `rules` are.
 
-    `names` are those of all columns of the file. Columns may be in memory or on a disk.
+    `names` are those of all columns of the file. The rows may be anywhere.
     """
     dictionary, inferred = dictionary_for(rules, names)
     found = [dictionary.codes(name) for name in columns]
     if inferred:
-        table = Matrix(list(columns.values()))
-        tasks = [
-            partial(lambda j, column: find_codes(table, j, *_extremes(column)), j, column)
-            for j, column in enumerate(table.columns)
-        ]
+        tasks = [partial(find_codes, table, j, *ends) for j, ends in enumerate(_extremes(table))]
         found = in_threads(tasks, small=table.shape[0] < MOST_ROWS)
     return {name: codes for name, codes in zip(columns, found, strict=True) if codes}
 
 
 def _without_codes(table: Matrix, names: Sequence[str], codes: Mapping[str, Sequence[float]]) -> Matrix:
     """The table with NaN where a cell holds a code."""
+    if table.distant:
+        return cast(Matrix, cast(Any, table).without([codes.get(name, ()) for name in names]))
     columns = [_blanked(column, codes.get(name, ())) for name, column in zip(names, table.columns, strict=True)]
     return replace(table, columns=columns)
 
@@ -378,8 +345,7 @@ def _check_values(names: Sequence[str], before: Matrix, after: Matrix, *, needed
 
 def _check_sizes(which: str, names: Sequence[str], table: Matrix) -> list[tuple[float, float]]:
     """The extremes of each column. One whose values cannot be squared cannot be measured."""
-    tasks = [partial(_extremes, column) for column in table.columns]
-    extremes = in_threads(tasks, small=table.shape[0] < MOST_ROWS)
+    extremes = _extremes(table)
     for name, ends in zip(names, extremes, strict=True):
         if np.isinf(ends).any():
             problem = f"column '{name}' of the {which} file has infinite cells"
@@ -390,8 +356,14 @@ def _check_sizes(which: str, names: Sequence[str], table: Matrix) -> list[tuple[
     return extremes
 
 
-def _extremes(column: Array) -> tuple[float, float]:
-    """The least and the largest cell that is there; zeros if none is."""
+def _extremes(table: Matrix) -> list[tuple[float, float]]:
+    """The least and the largest cell of each column that is there; zeros if none is."""
+    if table.distant:
+        return [(float(low), float(high)) for low, high in zip(*ends_of(table), strict=True)]
+    return in_threads([partial(_ends, column) for column in table.columns], small=table.shape[0] < MOST_ROWS)
+
+
+def _ends(column: Array) -> tuple[float, float]:
     ends = [(np.nanmin(piece), np.nanmax(piece)) for piece in pieces_of(column) if not np.isnan(piece).all()]
     return (float(min(end[0] for end in ends)), float(max(end[1] for end in ends))) if ends else (0.0, 0.0)
 
@@ -417,13 +389,25 @@ def _about(sentence: str, names: Sequence[str]) -> list[str]:
 
 
 def _differing(names: Sequence[str], before: Matrix, after: Matrix) -> list[str]:
-    """Columns that are not the same in both files, cell by cell."""
+    """Columns that are not the same in both files, cell by cell; of those far away, by sums of hashes of all cells."""
+    if before.distant:
+        marks: list[Any] = [table.total(_mark, range(len(names))) if names else [] for table in (before, after)]
+        return [name for name, old, new in zip(names, *marks, strict=True) if old != new]
     differing = []
     for name, old, new in zip(names, before.columns, after.columns, strict=True):
         pieces = zip(pieces_of(old), pieces_of(new), strict=False)
         if old.size != new.size or not all(np.array_equal(*both, equal_nan=True) for both in pieces):
             differing.append(name)
     return differing
+
+
+def _mark(cells: Array, rows: slice) -> Array:
+    """A number for some rows of each column: sums of these tell two columns apart, whatever the pieces."""
+    place = np.arange(rows.start, rows.stop, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    bits = np.ascontiguousarray(cells + 0.0).view(np.uint64) ^ place  # 0.0 and -0.0 are one
+    mixed = (bits ^ (bits >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)  # that of the golden ratio
+    marks: Array = (mixed >> np.uint64(44)).sum(axis=1).astype(np.float64)  # 20 bits of each: doubles hold the sum
+    return marks
 
 
 def _reordered(before: Matrix, after: Matrix, labels: LabelPair | None) -> str:

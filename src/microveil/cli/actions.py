@@ -12,7 +12,7 @@ from typing import Any
 
 from microveil import catalogue, papers, studies
 from microveil.assess import assess as assess_tables
-from microveil.assess import assess_files, read_policy
+from microveil.assess import assess_files, assess_on_spark, read_policy
 from microveil.cli.endings import Stopped, point_of_no_return
 from microveil.cli.shared import Screen, end
 from microveil.cli.show import catalogues, releases
@@ -56,9 +56,11 @@ def assess(asked: AssessFiles, screen: Screen, original: Place, released: Place)
     given = asked.only(Assess)
     pages = _new_pages(asked, original, released)
     with screen.progress() as tell:  # some attacks take a while on any file
-        if asked.engine not in ("memory", "stream"):
-            raise ParameterError(f"engine: '{asked.engine}' cannot assess", "use memory or stream")
-        if asked.engine == "stream":
+        if asked.engine not in ("memory", "stream", "spark"):
+            raise ParameterError(f"engine: '{asked.engine}' cannot assess", "use memory, stream or spark")
+        if asked.engine == "spark":
+            judged = assess_on_spark(str(original), str(released), Assess.checked(given), tell)
+        elif asked.engine == "stream":
             if given.pop("holdout") is not None:
                 raise ParameterError("holdout: engine 'stream' has no room for a third file", "use engine='memory'")
             files = [_own_file(place) for place in (original, released)]

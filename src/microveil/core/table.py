@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ class Matrix:
     columns: Sequence[Array]
     block: Array | None = None
     kept: dict[tuple[Hashable, int], Any] = field(default_factory=dict, init=False, compare=False)
+
+    distant: ClassVar[bool] = False
+    """Are the rows where only few of them come from, and what is folded of all (`folded`)?"""
 
     @classmethod
     def from_array(cls, values: Array) -> Matrix:
@@ -81,22 +84,21 @@ class Matrix:
 
     def total(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The sum over all pieces of what is made of some columns."""
-        total: Array = np.sum(self._made(of, columns), axis=0)
-        return total
+        return self.folded(of, columns, partial(np.sum, axis=0))
 
     def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
         """The largest over all pieces of what is made of some columns."""
-        most: Array = np.max(self._made(of, columns), axis=0)
-        return most
+        return self.folded(of, columns, partial(np.max, axis=0))
 
-    def _made(self, of: RowMap, columns: Sequence[int]) -> list[Array]:
+    def folded(self, of: RowMap, columns: Sequence[int], fold: Callable[[list[Array]], Array]) -> Array:
+        """What is made of some columns, piece by piece, in one: `fold` takes what came of some pieces, or of folds."""
         chosen = self.select(columns)
         runs = segments(self.shape[0], len(columns)) or [[slice(0, 0)]]
 
         def made(pieces: list[slice]) -> list[Array]:
             return [of(chosen.piece(piece), piece) for piece in pieces]
 
-        return [result for results in in_threads([partial(made, run) for run in runs]) for result in results]
+        return fold([result for results in in_threads([partial(made, run) for run in runs]) for result in results])
 
     def varies(self, column: int) -> bool:
         """Is the column not constant? The first rows mostly decide."""

@@ -1,8 +1,8 @@
 """Figures that explain themselves, how a measure is declared, and two files on one scale.
 
 A measure is a pure function of two tables. It is declared once, by a decorator that says what the figure means, its
-range, which direction is better, what it costs and how it is taken of files on a disk; the function itself gives back
-an `Estimate`:
+range, which direction is better, what it costs and how it is taken of files on a disk or tables on Spark; the function
+itself gives back an `Estimate`:
 
     @gauge("share of cells that moved", better="low", range=(0, 1), cost="fast", paired=True, on_disk="passes")
     def moved(original: Matrix, released: Matrix) -> Estimate: ...
@@ -134,6 +134,7 @@ class MeasureSpec(MeasureInfo):
     function: Callable[..., Estimate]
     default: bool
     on_disk: OnDisk
+    on_spark: bool
     needs: Needs
 
     def __post_init__(self) -> None:
@@ -186,25 +187,30 @@ def gauge(
     paired: bool = False,
     default: bool = False,
     on_disk: OnDisk = "no",
+    on_spark: bool = False,
     needs: Needs = "numbers",
 ) -> Callable[[Callable[..., Estimate]], MeasureSpec]:
     """Declare a measure; its id is the name of the function.
 
     `summary` says what the figure means, `better` which direction is, `range` its ends, `cost` whether it is fast. A
     `paired` one compares each record with its own release, a `default` one is taken if nobody names others; `on_disk`
-    and `needs` are explained above. It is one of utility, unless `registry` says otherwise.
+    and `needs` are explained above. One that needs no more of all rows than folds of what is made of each file's by
+    itself (`Matrix.folded`) is taken `on_spark`, as those are that are `on_disk="sample"`. It is one of utility, unless
+    `registry` says otherwise.
     """
 
     def declared(function: Callable[..., Estimate]) -> MeasureSpec:
         ends, story = (float(range[0]), float(range[1])), inspect.cleandoc(function.__doc__ or "")
-        kept: dict[str, Any] = {"function": function, "default": default, "on_disk": on_disk, "needs": needs}
+        on_workers = on_spark or on_disk == "sample"
+        kept: dict[str, Any] = {"default": default, "on_disk": on_disk, "on_spark": on_workers, "needs": needs}
+        kept["function"] = function
         return MeasureSpec(function.__name__, "utility", summary, better, ends, cost, paired, story, **kept)
 
     return declared
 
 
-distance = partial(gauge, range=(0.0, math.inf), on_disk="passes")
-"""Declares a distance: 0 if nothing has changed, and taken in passes over the rows."""
+distance = partial(gauge, range=(0.0, math.inf), on_disk="passes", on_spark=True)
+"""Declares a distance of moments: 0 if nothing has changed, and taken in passes over the rows of each file."""
 
 
 def registry(kind: Kind, *files: ModuleType) -> dict[str, MeasureSpec]:
@@ -283,8 +289,8 @@ def standardised(
     found = scales(reference, needed=True)
     asked = ((reference, rows), (other, rows if others is None else others))
     first, second = (
-        np.column_stack([(table.columns[j][some] - mean) / sd for j, (mean, sd) in found.items()])
-        for table, some in asked
+        np.column_stack([(cells - mean) / sd for cells, (mean, sd) in zip(chosen, found.values(), strict=True)])
+        for chosen in (_some_rows(table.select(list(found)), some) for table, some in asked)
     )
     return first, second
 
@@ -308,6 +314,13 @@ def without_holes(values: Array) -> Array:
     return np.where(holes, 0.0, values) if holes.any() else values
 
 
+def _some_rows(table: Matrix, rows: Rows) -> Sequence[Array]:
+    """Some rows of each column."""
+    if table.distant and not isinstance(rows, slice):
+        return table.take(rows).columns
+    return [column[rows] for column in table.columns]
+
+
 def standardised_pieces(reference: Matrix, *tables: Matrix) -> Callable[[slice], list[Array]]:
     """What gives some rows of tables, each columns x rows, in standard deviations of the reference; NaN where missing.
 
@@ -315,7 +328,7 @@ def standardised_pieces(reference: Matrix, *tables: Matrix) -> Callable[[slice],
     """
     found = scales(reference, needed=True)
     chosen = [table.select(list(found)) for table in tables]
-    mean, sd = (np.array(values)[:, None] for values in zip(*found.values(), strict=True))
+    mean, sd = means_and_sds(found)
     return lambda rows: [(table.piece(rows) - mean) / sd for table in chosen]
 
 
@@ -336,7 +349,8 @@ def over_rows(reference: Matrix, other: Matrix, of: Callable[[Array, Array], Ans
 def scales(table: Matrix, *, needed: bool = False) -> dict[int, tuple[float, float]]:
     """Mean and standard deviation (divisor n) of each column that is not constant, by its number."""
     few = table.shape[0] * table.shape[1] < SMALL
-    looks = table.remember("scales", lambda: in_threads([partial(scale_of, c) for c in table.columns], small=few))
+    look = partial(in_threads, [partial(scale_of, column) for column in table.columns], small=few)
+    looks = table.remember("scales", partial(_distant_scales, table) if table.distant else look)
     found = {number: scale for number, scale in enumerate(looks) if scale is not None}
     if needed and not found:
         raise DataError("every column is constant", "there is nothing to measure; check the data")
@@ -356,6 +370,44 @@ def scale_of(column: Array) -> tuple[float, float] | None:
     span = high - low
     squares = math.fsum(float(np.square((there - mean) / span).sum()) for there in _present(column))
     return mean, span * math.sqrt(squares / count)
+
+
+def _distant_scales(table: Matrix) -> list[tuple[float, float] | None]:
+    """`scale_of` all columns of a table whose rows are far away."""
+    every = range(table.shape[1])
+    count, total = table.total(_counts_and_sums, every)
+    low, high = ends_of(table)
+    mean = total / np.maximum(count, 1)
+    span = np.where(high > low, high - low, 1.0)
+    squares = table.total(partial(_squares, mean, span), every)
+    sd = span * np.sqrt(squares / np.maximum(count, 1))
+    return [(float(mean[j]), float(sd[j])) if high[j] > low[j] else None for j in every]
+
+
+def means_and_sds(found: Mapping[int, tuple[float, float]]) -> tuple[Array, Array]:
+    """The `scales` of columns in two arrays, a row for each column: to be taken off columns x rows, and divided by."""
+    mean, sd = (np.array(side)[:, None] for side in zip(*found.values(), strict=True))
+    return mean, sd
+
+
+def ends_of(table: Matrix) -> tuple[Array, Array]:
+    """The least and the largest cells of the columns of a table, wherever its rows are; zeros of an empty one."""
+    ends = table.remember("ends", lambda: table.largest(_ends, range(table.shape[1])))
+    low, high = np.where(ends == -np.inf, 0.0, ends) * [[-1.0], [1.0]]
+    return low, high
+
+
+def _ends(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - every row map is given its rows
+    return np.stack([np.where(np.isnan(of), -np.inf, of).max(axis=1, initial=-np.inf) for of in (-cells, cells)])
+
+
+def _counts_and_sums(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    return np.stack([np.count_nonzero(~np.isnan(cells), axis=1), np.nansum(cells, axis=1)])
+
+
+def _squares(mean: Array, span: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - as above
+    squares: Array = np.nansum(np.square((cells - mean[:, None]) / span[:, None]), axis=1)
+    return squares
 
 
 def _present(column: Array) -> Iterator[Array]:

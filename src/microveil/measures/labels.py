@@ -10,6 +10,7 @@ import numpy as np
 
 from microveil.core.arrays import Array
 from microveil.core.keys import Codes
+from microveil.core.table import Matrix
 
 LABEL_KINDS: Final = ("category", "ordered")
 
@@ -84,6 +85,26 @@ class LabelPair:
     def of_records(self, original: Codes, released: Codes) -> LabelPair:
         """The same columns of other records."""
         return replace(self, original=original, released=released, weights=None, released_weights=None)
+
+
+@dataclass(frozen=True, repr=False)
+class DistantCodes:
+    """Codes of a `LabelPair` whose rows are far away: some columns are such codes, too, and some rows an array."""
+
+    table: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.table.shape
+
+    def __len__(self) -> int:
+        return self.table.shape[0]
+
+    def __getitem__(self, where: Any) -> Any:
+        if isinstance(where, tuple):
+            return DistantCodes(self.table.select(where[1]))
+        return np.column_stack(self.table.take(where).columns).astype(np.int64)
 
 
 def indicator_columns(labels: LabelPair, most: int, *, fewest: int = 1) -> list[Array]:

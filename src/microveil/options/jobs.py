@@ -275,7 +275,7 @@ class Assess(Options):
 class AssessFiles(ReadingText, Assess):
     """Measure what a release gives away and what it is still good for."""
 
-    engine: str = option("memory", "memory, or stream: block by block, for files larger than the memory.")
+    engine: str = option("memory", "memory, stream (block by block, for files larger than it), or spark (Parquet).")
     memory: Any = same_as(ProtectFile, "memory")
     sample: int | None = option(None, "Originals that linkages try, with --engine stream.", only="python")
     report: Path | None = option(

@@ -324,17 +324,21 @@ def _arranged(
     return replace(release, data=arranged, warnings=[*remarks, *rest.warnings], settings=settings, order=order)
 
 
+def most_draws(plan: Plan, count: int) -> int:
+    """How often a table of so many rows is drawn at most, as long as somebody's record is in it."""
+    if plan.given_draws or not plan.perturb.random:  # another draw would give the same release
+        return 1
+    return DRAWS if count <= SMALL_FILE else FEW_DRAWS
+
+
 def drawn(plan: Plan, names: Sequence[str], intake: Intake, streams: Streams, tell: Progress) -> Outcome:
     """What the engine makes of the table, drawn again as long as somebody's record is in it.
 
     `names` are those of all columns.
     """
     sensitive, original = checks.sensitive_columns(plan, names, intake), intake.table.confidential.columns
-    draws = DRAWS if intake.table.count <= SMALL_FILE else FEW_DRAWS
-    if plan.given_draws or not plan.perturb.random:  # another draw would give the same release
-        draws = 1
     fewest, best = np.inf, None
-    for attempt in range(draws):
+    for attempt in range(most_draws(plan, intake.table.count)):
         again = replace(streams, attempt=attempt)
         outcome = run(plan, intake.table, intake.profile, again, sensitive=sensitive, known=intake.known, progress=tell)
         changed = outcome.perturbed

@@ -12,14 +12,16 @@ from microveil.core.errors import ParameterError
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
-from microveil.methods import method_named
+from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.protection import checks
 from microveil.protection.columns import remote_columns, with_columns_said
 from microveil.protection.in_blocks import outcome_of, remote_release
+from microveil.protection.in_memory import most_draws
 from microveil.release import diagnostics
 from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
+from microveil.release.returned import MOST_ROWS, giveaways, returned_records
 from microveil.release.secret import secret_key
 
 NOT_ON_SPARK = (*checks.NEED_ALL_ROWS, "registry")
@@ -51,7 +53,7 @@ def protect_spark(
 
 def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tell: Progress) -> Release:
     """Protect a table on Spark as the options say, with the parameters of the method."""
-    from microveil.engines.spark import frames as spark
+    from microveil.engines.spark import protecting as spark
     from microveil.engines.spark.frames import SparkSource
     from microveil.engines.spark.survey import rules_that_hold, share_unique, survey_spark
 
@@ -83,6 +85,7 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     fits = partial(checks.check_fits, plan)
     asked: dict[str, Any] = {"rules": chosen.rules, "seed": seed, "secret": key, "sensitive": sensitive}
+    asked |= {"draws": partial(_draws, plan), "came_back": returned_records}
     found = spark.protect_spark(plan, source, roles, spark.SparkRequest(**asked, check=fits, progress=tell))
     # The diagnosis is made on the rows that are shown; what it says of all rows has been measured on all of them.
     table = found.intake.table
@@ -95,9 +98,18 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     tell("done", 1.0)
     leakage = diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome))
     release = replace(release, rows=table.count, leakage=leakage, forget=found.close)
-    deprecated = [checks.NO_EFFECT] if options.drop_identifiers else []
-    deprecated += [found.outcome.remark] if found.outcome.remark else []
-    return with_columns_said(release, chosen, unique, [*mostly, *deprecated])
+    remarks = [checks.NO_EFFECT] if options.drop_identifiers else []
+    remarks += [found.outcome.remark] if found.outcome.remark else []
+    if found.written.after.shape[1] == table.count:  # all rows were shown
+        before = found.written.before[table.public :]
+        moved = outcome.perturbed
+        remarks += giveaways([before[j] for j in moved], [found.written.after[j] for j in moved], exact=plan.exact)
+    return with_columns_said(release, chosen, unique, [*mostly, *remarks])
+
+
+def _draws(plan: Plan, count: int) -> int:
+    """How often a table of so many rows is drawn at most, as in memory: records of larger ones do not meet again."""
+    return 1 if count > MOST_ROWS else most_draws(plan, count)
 
 
 def write_dataset(release: Release, output: Path) -> None:

@@ -130,11 +130,12 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     if of_rows:
         beside = _beside(rows, of_units, _released(frame, first)) if rows.arranged else Beside()
         second = protect_columns(without_columns(table, of_units), of_rows, beside)
-        numbers = {name: frame.numbers(name) for name in of_rows if name in roles.confidential}
+        own = [name for name in of_rows if name in roles.confidential]
         orders = _cross_orders(rows, list(first.dose), list(second.dose))
         order = _by_date(rows, second, _within_orders(rows, first, second, orders)) if rows.arranged else None
-        if not rows.arranged and first.dose and not roles.shown and not codes_in(numbers, rules, frame.names):
-            order = _order_of_rows(rows, first, second)
+        if not rows.arranged and first.dose and not roles.shown:
+            numbers = Matrix([frame.numbers(name) for name in own])
+            order = None if codes_in(own, numbers, rules, frame.names) else _order_of_rows(rows, first, second)
     return _with_unit(_joined(rows, first, second, order, orders), rows.unit, _about_sizes(units))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
+from microveil.core.errors import DataError
 from microveil.core.fewest_records import Limits, limits_to_fit, within
 from microveil.core.moments import moments
 from microveil.core.rng import Stream, Streams
@@ -28,7 +29,7 @@ from microveil.restore import Marginals, Settled, correction
 from microveil.restore.arrange import RIDGE, ROWS_PER_COLUMN, ExchangeSearch
 from microveil.restore.calibrate import ROUNDS
 from microveil.restore.exchanges import Goal, Rows, Stop, block_starts, exchange_towards, second_moments
-from microveil.restore.features import layers_of
+from microveil.restore.features import BandBlock, FeatureBlocks, layers_of
 from microveil.rules.domain import step_of
 
 MOST_SAMPLED = 50_000
@@ -99,29 +100,41 @@ def redistributed(columns: Array, levels: Sequence[Curve], quantiles: Sequence[C
 
 @dataclass(frozen=True, repr=False)
 class FeatureCurves:
-    """Features of rows by curves, one for each layer of each column, found in a sample."""
+    """Features of rows by curves, one for each layer of each column, found in a sample; and those of heaps."""
 
     limits: Sequence[Limits | None]
     curves: Sequence[Sequence[Curve]]
+    heaps: Sequence[tuple[BandBlock, Array]]
+    """Where they are, and what they are between each two cuts: intervals x features."""
 
     @classmethod
-    def of(cls, columns: Sequence[Array], limits: Sequence[Limits | None], depth: int) -> FeatureCurves:
-        """Those of a sample, so many layers."""
+    def of(cls, columns: Sequence[Array], limits: Sequence[Limits | None], blocks: FeatureBlocks) -> FeatureCurves:
+        """Those of a sample."""
         curves = []
         for column, limit in zip(columns, limits, strict=True):
             values = within(column, limit)
             points, first = np.unique(values, return_index=True)
-            layers = (np.broadcast_to(layer, values.shape) for layer in islice(layers_of(values), depth))
+            layers = (np.broadcast_to(layer, values.shape) for layer in islice(layers_of(values), blocks.depth))
             curves.append([Curve(points, layer[first]) for layer in layers])
-        return cls(limits, curves)
+        heaps = []
+        for block in blocks.bands:
+            intervals, first = np.unique(np.searchsorted(block.bands.cuts, columns[block.owner]), return_index=True)
+            found = np.column_stack([np.asarray(feature) for feature in block.features(columns[block.owner])])
+            known = np.zeros((block.bands.cuts.size + 1, found.shape[1]))
+            known[intervals] = found[first]
+            heaps.append((block, known))
+        return cls(limits, curves, heaps)
 
     def features(self, columns: Array) -> NDArray[np.float32]:
         """Rows x features of columns x rows."""
         width = len(columns)
-        out = np.empty((columns.shape[1], len(self.curves[0]) * width), np.float32)
+        last = max([len(self.curves[0]) * width, *(block.last for block, _ in self.heaps)])
+        out = np.empty((columns.shape[1], last), np.float32)
         for j, (column, limit, curves) in enumerate(zip(columns, self.limits, self.curves, strict=True)):
             for layer, curve in enumerate(curves):
                 out[:, layer * width + j] = curve(within(column, limit))
+        for block, known in self.heaps:
+            out[:, block.first : block.last] = known[np.searchsorted(block.bands.cuts, columns[block.owner])]
         return out
 
     def products(self, places: Sequence[int], cells: Array, rows: slice) -> Array:  # noqa: ARG002 - a row map
@@ -175,7 +188,9 @@ def arranged_on_spark(
         raise TypeError("this engine arranges tables on Spark")
     stream, count, width = streams.stream("marginals", 0), original.count, len(chosen)
     if not step.smooths(count) or width * ROWS_PER_COLUMN > count:
-        return found
+        raise DataError(
+            f"{count} rows of {width} columns are too few for distributions to come back on Spark", "use `protect`"
+        )
     rows = np.arange(count)
     if count > MOST_SAMPLED:
         rows = np.sort(stream.child("sample").generator().choice(count, MOST_SAMPLED, replace=False, shuffle=False))
@@ -186,8 +201,8 @@ def arranged_on_spark(
     search = ExchangeSearch(sample, None)
     blocks = search.blocks
     tell("measuring moments", 0.65)
-    before = FeatureCurves.of(own, search.limits, blocks.depth)
-    after = FeatureCurves.of([curve.values for curve in start.quantiles], search.limits, blocks.depth)
+    before = FeatureCurves.of(own, search.limits, blocks)
+    after = FeatureCurves.of([curve.values for curve in start.quantiles], search.limits, blocks)
     target = original.total(partial(before.products, [original.public + j for j in chosen])) / count
     inverse = np.array([np.linalg.inv(target[own, own] + RIDGE * np.eye(width)) for own in blocks.layers])
     goal = replace(search.goal, target=target, inverse=inverse)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
@@ -16,17 +16,13 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.late import pa, pl, sf, spark_types
 from microveil.core.rng import Streams
-from microveil.core.table import RowMap
-from microveil.core.threads import rows_per_piece, single_threaded_blas
-from microveil.engines.block_writing import Written
-from microveil.engines.out_of_core import RemoteOutcome, check_eligible, run_out_of_core, shown_rows, with_stored_digits
-from microveil.engines.release_check import RemoteComparison
+from microveil.core.threads import rows_per_piece
+from microveil.engines.out_of_core import RemoteOutcome
 from microveil.engines.renumbering import hashing_key
-from microveil.engines.rows import Progress
-from microveil.engines.spark.arranging import arranged_on_spark
 from microveil.engines.spark.rows import (
     RECORD,
     Batches,
+    CellForm,
     Making,
     Packing,
     RecordLayout,
@@ -41,12 +37,10 @@ from microveil.engines.spark.table import (
     SparkRecords,
     SparkTable,
     columns_at,
-    forget,
     on_disks,
     on_workers,
 )
 from microveil.intake.from_dates import DateRule
-from microveil.intake.intake import Intake, Rules, take_in
 from microveil.intake.roles import Roles
 from microveil.intake.sources import (
     Cells,
@@ -60,7 +54,6 @@ from microveil.intake.sources import (
 from microveil.io.dictionary import Dictionary
 from microveil.io.frames.number_types import LARGEST_WHOLE, check_held
 from microveil.io.frames.times import TimeForm
-from microveil.methods import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -107,6 +100,9 @@ class SparkSource:
                 raise ParameterError("data: DataFrames of Spark Connect are not supported", "use a classic session")
             check_workers(source.sparkSession)
             return cls(source)
+        if not isinstance(source, str | PathLike):
+            kind = type(source).__name__
+            raise ParameterError(f"data: {kind} is no DataFrame of Spark and no path", "name a folder of Parquet")
         from pyspark.errors import AnalysisException
 
         session = session or the_session()
@@ -170,10 +166,7 @@ class SparkSource:
 
     def cells(self, names: Sequence[str]) -> DataFrame:
         """Some columns as doubles, but for dates and times, which the workers turn into numbers."""
-        return self.frame.select(*(self._cell(name).alias(f"cell{j}") for j, name in enumerate(names)))
-
-    def _cell(self, name: str) -> Column:
-        return quoted_column(name) if name in self.times else quoted_column(name).cast("double")
+        return self.frame.select(*(_cell(name, self.times).alias(f"cell{j}") for j, name in enumerate(names)))
 
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role, gathered into records on the workers' disks."""
@@ -194,9 +187,20 @@ class SparkSource:
         public, confidential, weight = roles.public.columns, roles.confidential, roles.weight
         self._check_held(confidential)
         columns = [*public, *confidential, *([] if weight is None else [weight])]
-        forms = {number: self.times[name] for number, name in enumerate(columns) if name in self.times}
-        packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files, forms)
-        packed = on_workers(self._chosen(columns, confidential), packing, RECORD)
+        rest = [name for name in (*self.names, *self.renumbered) if name not in set(confidential)]
+        records = self.gathered(columns, rest, self.times)
+        names = (*public, *confidential)
+        values = SparkMatrix(columns_at(range(len(names)), records.layout.count), records=records)
+        table = SparkTable(values, names, len(public))
+        check_count(table.count)
+        table = table if weight is None else _weighted(table, weight, len(names))
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
+
+    def gathered(self, columns: Sequence[str], rest: Sequence[str], forms: Mapping[str, CellForm]) -> SparkRecords:
+        """Records with some columns as numbers, and the rest as it is; `forms` are those of cells that are none."""
+        by_place = {number: forms[name] for number, name in enumerate(columns) if name in forms}
+        packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files, by_place)
+        packed = on_workers(self._chosen(columns, rest, forms), packing, RECORD)
         frame = in_own_session(packed)
         packed.persist(on_disks())
         try:
@@ -207,13 +211,7 @@ class SparkSource:
         # Until now rows were handed over, and from now on records are, which are a thousand times as large.
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(RECORDS_AT_ONCE))
         self.kept.append(packed)
-        records = SparkRecords(frame, layout, len(columns), self.kept)
-        names = (*public, *confidential)
-        values = SparkMatrix(columns_at(range(len(names)), layout.count), records=records)
-        table = SparkTable(values, names, len(public))
-        check_count(table.count)
-        table = table if weight is None else _weighted(table, weight, len(names))
-        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
+        return SparkRecords(frame, layout, len(columns), self.kept)
 
     def _check_held(self, confidential: Sequence[str]) -> None:
         """Long whole numbers and decimals, in a pass of its own: doubles must hold them."""
@@ -235,11 +233,10 @@ class SparkSource:
             for name, is_lost in zip(wide, found or (), strict=True):
                 check_held(name, not is_lost)
 
-    def _chosen(self, columns: Sequence[str], confidential: Sequence[str]) -> DataFrame:
+    def _chosen(self, columns: Sequence[str], rest: Sequence[str], forms: Collection[str]) -> DataFrame:
         """Where each row is in its file, the cells, and the columns that stay, under names that need no quoting."""
         found = [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")] if self.from_files else []
-        cells = [self._cell(name).alias(f"cell{j}") for j, name in enumerate(columns)]
-        rest = [name for name in (*self.names, *self.renumbered) if name not in set(confidential)]
+        cells = [_cell(name, forms).alias(f"cell{j}") for j, name in enumerate(columns)]
         others = [quoted_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
         return self.frame.select(*found, *cells, *others)
 
@@ -320,6 +317,11 @@ def quoted_column(name: str) -> Column:
     return sf.col(f"`{quoted}`")
 
 
+def _cell(name: str, forms: Collection[str]) -> Column:
+    """A column as doubles, unless it has a form, by which the workers turn it into numbers."""
+    return quoted_column(name) if name in forms else quoted_column(name).cast("double")
+
+
 def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
     """The table with survey weights, at a mean of one."""
     only = SparkMatrix(columns_at([place], table.count), records=table.cells.records)
@@ -332,106 +334,3 @@ def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:
 def _weighed(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map hears of its rows
     bad = np.count_nonzero(~(np.isfinite(cells) & (cells > 0)))
     return np.array([bad, cells.sum()])
-
-
-@dataclass(frozen=True, repr=False)
-class SparkRelease:
-    """A release on Spark. Its rows are made when they are read, from records that Spark keeps on its disks."""
-
-    data: DataFrame
-    intake: Intake
-    outcome: RemoteOutcome
-    written: Written
-    seed: int
-
-    def close(self) -> None:
-        """Give the workers' disks back. The data can still be read, but everything is then done once more."""
-        forget(spark_table(self.intake).cells.records.kept)
-
-
-@dataclass(frozen=True, repr=False)
-class SparkRequest:
-    """How a table on Spark is to be protected, with a plan and roles."""
-
-    rules: Rules = "infer"
-    seed: int | None = None
-    secret: bytes = b""
-    sensitive: Sequence[str] = ()
-    sampled: NDArray[np.intp] | None = None
-    """Rows to be seen before and after, instead of random ones."""
-
-    check: Callable[[Intake], None] = lambda _: None
-    """Refuses a table that the method is not for."""
-
-    progress: Progress = lambda *_: None
-
-
-def protect_spark(plan: Plan, source: SparkSource, roles: Roles, request: SparkRequest) -> SparkRelease:
-    """Protect a table on Spark."""
-    check_eligible(plan, "spark")
-    progress = request.progress
-    with single_threaded_blas(), _forgotten_if_it_fails(source):
-        progress("gathering rows", 0.0)
-        intake = take_in(source, roles, request.rules, progress)
-        table = spark_table(intake)
-        request.check(intake)
-        streams = Streams.from_seed(request.seed, intake.profile.fingerprint, request.secret)
-        names = table.confidential_names
-        if not set(request.sensitive) <= set(names):
-            raise ParameterError("sensitive: a column is not confidential", "name protected columns only")
-        sensitive = [names.index(name) for name in request.sensitive]
-        outcome = run_out_of_core(
-            plan, table, intake.profile, streams, sensitive=sensitive, known=intake.known, progress=progress
-        )
-        if plan.arranges:
-            outcome = arranged_on_spark(plan.marginals, table, outcome, streams, progress)
-        progress("comparing", 0.8)
-        sampled = shown_rows(streams, table.count) if request.sampled is None else request.sampled
-        written = compared(source, intake, outcome, sampled)
-        return SparkRelease(source.released(table, outcome, streams), intake, outcome, written, streams.seed)
-
-
-@contextmanager
-def _forgotten_if_it_fails(source: SparkSource) -> Iterator[None]:
-    """Records are kept for a release; without one, the workers get their disks back."""
-    try:
-        yield
-    except BaseException:
-        forget(source.kept)
-        raise
-
-
-def spark_table(intake: Intake) -> SparkTable:
-    """The table that was taken in."""
-    if not isinstance(intake.table, SparkTable):
-        raise TypeError("this engine protects tables on Spark")
-    return intake.table
-
-
-def compared(source: SparkSource, intake: Intake, outcome: RemoteOutcome, sampled: NDArray[np.intp]) -> Written:
-    """The released rows compared with the original ones, in a pass of its own; of both, rows that are `sampled`."""
-    table, released = spark_table(intake), outcome.table
-    if not isinstance(released, SparkTable):
-        raise TypeError("this engine releases tables on Spark")
-    single: dict[int, Any] = {j: np.float32 for j, n in enumerate(table.confidential_names) if n in source.single}
-    single |= {j: np.round for j, name in enumerate(table.confidential_names) if name in source.times}
-    both, stored = table.with_columns_of(released), partial(with_stored_digits, outcome.released, single)
-    comparison = RemoteComparison(table, intake.profile.moments)
-    proof, odd = comparison.conclusion(both.total(partial(_compared_sums, comparison, stored, len(table.names))))
-    width = len(table.names)
-    before, after, weights = np.empty((width, 0)), np.empty((width - table.public, 0)), np.empty((1, 0))
-    if sampled.size:
-        seen = both.sampled(partial(_before_and_after, stored, width, table.weights), sampled)
-        before, after, weights = np.split(seen, [width, 2 * width - table.public])
-    return Written(proof, odd, before, after, bool(single), None if table.weights is None else weights[0])
-
-
-def _compared_sums(comparison: RemoteComparison, released: RowMap, width: int, cells: Array, rows: slice) -> Array:
-    """Sums of a comparison; the first `width` columns of the cells are those of the original."""
-    return comparison.sums(cells[:width], released(cells[width:], rows), rows)
-
-
-def _before_and_after(released: RowMap, width: int, weights: Array | None, cells: Array, rows: slice) -> Array:
-    """The original cells, the released ones and the weights, if any; see `_compared_sums`."""
-    weight = [] if weights is None else [weights[rows]]
-    return np.vstack([cells[:width], released(cells[width:], rows), *weight])

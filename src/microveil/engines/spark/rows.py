@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,13 @@ FOLD_EVERY = 64
 Summary = Sequence[NDArray[Any]]
 Fold = Callable[[Sequence[Summary]], Summary]
 Batches = Iterator["pa.RecordBatch"]
+
+
+class CellForm(Protocol):
+    """How cells that are no numbers become some: dates and times, or labels."""
+
+    def steps(self, cells: Any) -> Array:
+        """Cells of Arrow as numbers."""
 
 
 class RemoteColumn:
@@ -159,8 +166,8 @@ class Packing:
     width: int
     rows: int
     from_files: bool
-    forms: Mapping[int, TimeForm] = field(default_factory=dict)
-    """Columns of dates and times, by their place among the cells, and how they are numbers."""
+    forms: Mapping[int, CellForm] = field(default_factory=dict)
+    """Columns that are no numbers, by their place among the cells, and how they become some."""
 
     def __call__(self, batches: Batches) -> Batches:
         """Records of so many rows; a new one begins where the rows of a file do not go on."""
@@ -220,8 +227,8 @@ class Packing:
         return _one_row(columns, RECORD)
 
 
-def numbers_in(column: Any, form: TimeForm | None) -> Array:
-    """A column as doubles; one of dates and times by its form."""
+def numbers_in(column: Any, form: CellForm | None) -> Array:
+    """A column as doubles; one of dates, times or labels by its form."""
     if form is None:
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
     return form.steps(column)
@@ -236,7 +243,7 @@ def rest_check(rest: pa.Table | pa.RecordBatch) -> int:
     if not rest.num_columns:
         return 0
     frame = pl.DataFrame(pl.from_arrow(rest))
-    return zlib.crc32(frame.hash_rows(seed=0).to_numpy())
+    return zlib.crc32(frame.hash_rows(seed=0).to_numpy().tobytes())
 
 
 def _as_bytes(table: pa.Table) -> bytes:
@@ -321,8 +328,8 @@ class Making:
         """The row map's result."""
         return self.of(chosen(piece.cells, self.places), piece.rows)
 
-    def total(self, piece: Piece) -> Summary:
-        """As it is, to be added up."""
+    def as_it_is(self, piece: Piece) -> Summary:
+        """As it is, to be folded."""
         return [np.asarray(self.made(piece), dtype=np.float64)]
 
     def moments(self, piece: Piece) -> Summary:
@@ -353,14 +360,9 @@ def as_profile(summary: Summary) -> Profile:
     return Profile(as_moments(summary), summary[4], summary[5], int(summary[6]))
 
 
-def fold_totals(parts: Sequence[Summary]) -> Summary:
-    """Sums, added in the order given."""
-    return [np.sum([made for (made,) in parts], axis=0)]
-
-
-def fold_largest(parts: Sequence[Summary]) -> Summary:
-    """The largest of each."""
-    return [np.max([made for (made,) in parts], axis=0)]
+def fold_by(fold: Callable[[list[Array]], Array], parts: Sequence[Summary]) -> Summary:
+    """What was made of records, in one."""
+    return [fold([made for (made,) in parts])]
 
 
 def fold_moments(parts: Sequence[Summary]) -> Summary:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +42,10 @@ from microveil.engines.spark.rows import (
     as_moments,
     as_profile,
     batch_of,
-    fold_largest,
+    fold_by,
     fold_moments,
     fold_neighbours,
     fold_profiles,
-    fold_totals,
     packed,
     pick_rows,
     reduce_records,
@@ -106,6 +105,7 @@ class SparkMatrix(Matrix):
     """Columns whose cells are in records."""
 
     records: SparkRecords = field(kw_only=True)
+    distant: ClassVar[bool] = True
 
     def __reduce__(self) -> tuple[type[Matrix], tuple[Any, ...]]:
         """A worker gets the places of the columns; its rows are those before it."""
@@ -128,13 +128,16 @@ class SparkMatrix(Matrix):
         """Moments of what is made of the rows; of their `first` columns only, if it needs no others."""
         return as_moments(self.records.reduced(Making(of, self.places[:first], weights).moments, fold_moments))
 
-    def total(self, of: RowMap, columns: Sequence[int]) -> Array:
-        """The sum over all records of what is made of some columns."""
-        return self.records.reduced(Making(of, self.select(columns).places).total, fold_totals)[0]
+    def folded(self, of: RowMap, columns: Sequence[int], fold: Callable[[list[Array]], Array]) -> Array:
+        """What is made of some columns of each record, in one."""
+        return self.records.reduced(Making(of, self.select(columns).places).as_it_is, partial(fold_by, fold))[0]
 
-    def largest(self, of: RowMap, columns: Sequence[int]) -> Array:
-        """The largest over all records of what is made of some columns."""
-        return self.records.reduced(Making(of, self.select(columns).places).total, fold_largest)[0]
+    def sampled(self, of: RowMap, rows: NDArray[np.intp]) -> Array:
+        """What is made of some rows, brought to the driver."""
+        wanted, back = np.unique(rows, return_inverse=True)
+        picking = partial(pick_rows, self.records.layout, Making(of, self.places), wanted)
+        found = sorted(self.records.mapped(picking, SUMMARY).collect(), key=lambda row: row["number"])
+        return np.hstack([unpacked(row["summary"])[0] for row in found])[:, back]
 
     def varies(self, column: int) -> bool:  # noqa: ARG002 - it holds for every column
         """Whoever asks knows from the profile that the column varies; another pass for each would be too much."""
@@ -156,11 +159,7 @@ class SparkTable(RemoteTable):
 
     def sampled(self, of: RowMap, rows: NDArray[np.intp]) -> Array:
         """What is made of some rows, brought to the driver."""
-        wanted, back = np.unique(rows, return_inverse=True)
-        records = self.cells.records
-        picking = partial(pick_rows, records.layout, Making(of, self.cells.places), wanted)
-        found = sorted(records.mapped(picking, SUMMARY).collect(), key=lambda row: row["number"])
-        return np.hstack([unpacked(row["summary"])[0] for row in found])[:, back]
+        return self.cells.sampled(of, rows)
 
     def take(self, rows: NDArray[np.intp]) -> Microdata:
         """Some of the rows, in memory."""
@@ -245,7 +244,7 @@ def _bucket_starts(session: SparkSession, shuffles: Shuffles, rows: int, tasks: 
     """The row at which each bucket of each component begins."""
     blocks = session.range(0, -(-rows // ROWS_PER_BLOCK), 1, tasks)
     counted = on_workers(blocks, partial(count_buckets, shuffles, rows), SUMMARY)
-    sizes = summed(counted, fold_totals, tasks)[0]
+    sizes = summed(counted, partial(fold_by, partial(np.sum, axis=0)), tasks)[0]
     return np.cumsum(sizes, axis=1) - sizes
 
 

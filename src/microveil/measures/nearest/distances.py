@@ -110,6 +110,16 @@ class Rivals:
         names = ("who", "distance", "copies", "record")
         return cls(*(np.concatenate([getattr(part, name) for part in all_parts]) for name in names))
 
+    @classmethod
+    def from_array(cls, cells: Array) -> Rivals:
+        """Those that `to_array` has given."""
+        who, distance, copies, record = cells
+        return cls(who.astype(np.intp), distance, copies.astype(np.intp), record.astype(np.intp))
+
+    def to_array(self) -> Array:
+        """All of them in one array, a column each: doubles hold these numbers."""
+        return np.stack([self.who, self.distance, self.copies, self.record]).astype(np.float64)
+
     def within(self, bound: Array) -> Rivals:
         """Those within the bound of their query; those at one distance from it become one, the first of them."""
         near = np.flatnonzero(self.distance <= reach(bound[self.who]))

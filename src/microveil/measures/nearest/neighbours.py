@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from microveil.core.arrays import Array
+from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import in_threads, single_threaded_blas, worker_count
 from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.nearest.distances import (
@@ -143,6 +144,36 @@ def link_pieces(
             found = found.within(bound)
     nearest, distance, rivals = found.nearest(len(queries))
     return Links(nearest, _credit(own_distance, distance, rivals))
+
+
+def link_distant(queries: Array, own: Array, released: Matrix, to_axes: RowMap) -> Links:
+    """`link` where the released records are far away: the queries go there, and their nearest records come back.
+
+    Args:
+        queries: the records sought (m x k).
+        own: their own released records (m x k).
+        released: all released records.
+        to_axes: makes rows of them as the queries are (rows x k).
+    """
+    everyone = np.arange(len(queries))
+    own_distance = distances(queries, own, everyone, everyone)
+    search = partial(_rivals_among, queries, own_distance, to_axes)
+    found = released.folded(search, range(released.shape[1]), partial(_nearest_rivals, own_distance))
+    nearest, distance, rivals = Rivals.from_array(found).nearest(len(queries))
+    return Links(nearest, _credit(own_distance, distance, rivals))
+
+
+def _rivals_among(queries: Array, within: Array, to_axes: RowMap, cells: Array, rows: slice) -> Array:
+    """The rivals of some released records, by their numbers in the file: a row map; see `link_distant`."""
+    records = to_axes(cells, rows)
+    found = DistanceBounds(PreparedRecords.of(records, queries), queries, threads=False).rivals(within)
+    return _nearest_rivals(within, [replace(found, record=found.record + rows.start).to_array()])
+
+
+def _nearest_rivals(within: Array, parts: list[Array]) -> Array:
+    """Those of several parts that are nearest, and not beyond `within`."""
+    found = Rivals.joined(map(Rivals.from_array, parts))
+    return found.within(np.minimum(within, found.nearest(within.size)[1])).to_array()
 
 
 @dataclass(frozen=True, repr=False)

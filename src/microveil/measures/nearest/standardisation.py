@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import rank_of, sorted_eigen
 from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import Matrix
-from microveil.measures.base import over_rows, standardised, without_holes
+from microveil.measures.base import means_and_sds, scales, standardised, without_holes
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,13 +74,15 @@ def on_axes(values: Array, axes: Array | None) -> Array:
 
 def whitening_axes_of(table: Matrix) -> Array:
     """`whitening_axes` of the standardised columns of a table whose rows pass by."""
+    found = scales(table, needed=True)
+    products = partial(_products, *means_and_sds(found))
+    return axes_of(table.total(products, list(found)) / table.shape[0])
 
-    def products(cells: Array, _: Array) -> Array:
-        filled = np.nan_to_num(cells)
-        return filled @ filled.T
 
-    total: Array = np.sum(over_rows(table, table, products), axis=0)
-    return axes_of(total / table.shape[0])
+def _products(mean: Array, sd: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    filled = np.nan_to_num((cells - mean) / sd)
+    products: Array = filled @ filled.T
+    return products
 
 
 def whitening_axes(values: Array) -> Array:

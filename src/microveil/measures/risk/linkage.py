@@ -75,6 +75,7 @@ ICA_ITERATIONS = 500
 @paired_attack(
     "share of records whose nearest released record is their own, for an intruder who knows all compared columns",
     on_disk="passes",
+    on_spark=True,
 )
 def dbrl(
     original: Matrix,
@@ -98,6 +99,7 @@ def dbrl(
 @paired_attack(
     "share of records whose nearest released record is their own, by distances that allow for the correlations",
     on_disk="passes",
+    on_spark=True,
 )
 def mahalanobis_linkage(
     original: Matrix, released: Matrix, *, seed: int | None = None, sample: int | None = None
@@ -127,6 +129,7 @@ def rank_linkage(original: Matrix, released: Matrix, *, seed: int | None = None)
 @paired_attack(
     "share of records that are matched to their own when all are matched one to one at the least total distance",
     on_disk="passes",
+    on_spark=True,
 )
 def optimal_linkage(original: Matrix, released: Matrix, *, seed: int | None = None) -> Estimate:
     """One-to-one linkage (Domingo-Ferrer, Muralidhar and Bras-Amorós 2020: the permutation paradigm's intruder).

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.rng import Stream
 from microveil.core.table import Matrix
-from microveil.measures.base import are_many, standardised, standardised_pieces, without_holes
+from microveil.measures.base import (
+    are_many,
+    means_and_sds,
+    scales,
+    standardised,
+    standardised_pieces,
+    without_holes,
+)
 from microveil.measures.nearest.distances import Index, reach
-from microveil.measures.nearest.neighbours import Links, credit_by_stages, link, link_pieces
+from microveil.measures.nearest.neighbours import Links, credit_by_stages, link, link_distant, link_pieces
 from microveil.measures.nearest.standardisation import VIEWS, known_together, on_axes
 from microveil.measures.nearest.surroundings import Surroundings, outlying, surroundings
 
@@ -87,7 +95,13 @@ def links_in_pieces(
     original is linked to the record of its own row: that is itself.
     """
     before, own = standardised(original, released, tried)
-    queries, count, pieces_of = on_axes(before, axes), released.shape[0], standardised_pieces(original, released)
+    queries, count = on_axes(before, axes), released.shape[0]
+    if released.distant:
+        units = scales(original)
+        to_axes = partial(_on_axes, *means_and_sds(units), axes)
+        links = link_distant(queries, on_axes(own, axes), released.select(list(units)), to_axes)
+        return Links(links.nearest, np.where(known_together(before, own), links.credit, 0.0))
+    pieces_of = standardised_pieces(original, released)
 
     def piece_of(rows: slice) -> Array:
         return on_axes(pieces_of(rows)[0].T, axes)
@@ -96,6 +110,11 @@ def links_in_pieces(
         return link_pieces(queries, None, count, piece_of, barred=tried)
     found = link_pieces(queries, on_axes(own, axes), count, piece_of)
     return Links(found.nearest, np.where(known_together(before, own), found.credit, 0.0))
+
+
+def _on_axes(mean: Array, sd: Array, axes: Array | None, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """Some rows as they are searched, rows x k."""
+    return on_axes(((cells - mean) / sd).T, axes)
 
 
 def around_sample(

@@ -144,7 +144,7 @@ def _largest(before: Array, after: Array) -> Estimate:
     return Estimate(float(moved.max(initial=0.0)), parts={"mean": float(moved.mean()) if moved.size else 0.0})
 
 
-@gauge("largest change of a correlation", range=(0, 2), default=True, on_disk="passes")
+@gauge("largest change of a correlation", range=(0, 2), default=True, on_disk="passes", on_spark=True)
 def correlation_difference(original: Matrix, released: Matrix) -> Estimate:
     """Largest absolute difference of Pearson's correlations; the mean is in the parts. No sampling is involved."""
     return _largest(*pearson(original, released))

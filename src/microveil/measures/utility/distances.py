@@ -19,7 +19,7 @@ from microveil.measures.utility.moments import moments_of_both
 Over = Callable[[Callable[[Array, Array], Array]], list[Array]]
 """Calls a function with every piece of two files, and gives back what it said."""
 
-norm = partial(distance, paired=True)
+norm = partial(distance, paired=True, on_spark=False)
 
 RIDGE = 1e-2
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +19,7 @@ from microveil.core.keys import Codes
 from microveil.core.linalg import independent_columns
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, gauge, scales
-from microveil.measures.labels import LabelPair, indicator_columns
+from microveil.measures.labels import DistantCodes, LabelPair, indicator_columns
 from microveil.measures.utility.regression import MEAN_GAP, regression_on
 
 MOST_CELLS = 50
@@ -53,11 +54,19 @@ class TwoWay:
 
 def two_way_shares(codes: Codes, sizes: tuple[int, int], weights: Array | None = None) -> Array:
     """Shares of the records (rows x 2) in the cells of a table, the first row and column for missing cells."""
-    width = sizes[1] + 1
-    cells = (codes[:, 0] + 1) * width + codes[:, 1] + 1
-    counts = np.bincount(cells, weights, (sizes[0] + 1) * width).reshape(-1, width)
+    shape = sizes[0] + 1, sizes[1] + 1
+    if isinstance(codes, DistantCodes):
+        counts = codes.table.total(partial(_counts, shape), [0, 1])
+    else:
+        counts = _counts(shape, codes.T, slice(len(codes)), weights)
     shares: Array = counts / counts.sum()
     return shares
+
+
+def _counts(shape: tuple[int, int], codes: Array | Codes, _: slice, weights: Array | None = None) -> Array:
+    """Records (2 x rows) in the cells of a table of this `shape`; their sums of `weights`, if there are any."""
+    cells = ((codes[0] + 1) * shape[1] + codes[1] + 1).astype(np.int64)
+    return np.bincount(cells, weights, shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
 def two_way_tables_of(labels: LabelPair) -> Iterator[TwoWay]:
@@ -112,6 +121,7 @@ def _worst_table(labels: LabelPair, size_of: Callable[[TwoWay], float], chance: 
 @gauge(
     "largest share of records that would have to move to bring a table of two columns of labels back",
     default=True,
+    on_spark=True,
     needs="labels",
 )
 def two_way_tables(original: Matrix, released: Matrix, *, labels: LabelPair) -> Estimate:  # noqa: ARG001 - of labels
@@ -124,7 +134,11 @@ def two_way_tables(original: Matrix, released: Matrix, *, labels: LabelPair) -> 
     return _worst_table(labels, lambda table: table.distance)
 
 
-@gauge("largest change of Cramér's V, the strength of an association of two columns of labels", needs="labels")
+@gauge(
+    "largest change of Cramér's V, the strength of an association of two columns of labels",
+    on_spark=True,
+    needs="labels",
+)
 def cramers_v_change(original: Matrix, released: Matrix, *, labels: LabelPair) -> Estimate:  # noqa: ARG001 - of labels
     """Change of Cramér's V over all pairs of columns of labels that `two_way_tables` compares.
 

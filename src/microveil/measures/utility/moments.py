@@ -5,7 +5,8 @@ Central moments of a file are what most measures of utility see of it, from cell
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -14,7 +15,7 @@ import numpy as np
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError
 from microveil.core.sorted_columns import FEW, pieces_of, side_by_side
-from microveil.core.table import Matrix
+from microveil.core.table import Matrix, RowMap
 from microveil.core.threads import in_threads, segments
 from microveil.core.tolerances import STATISTIC_ROUND_OFF
 from microveil.measures.base import Estimate, are_many, distance, gauge, over_rows, scales
@@ -28,6 +29,9 @@ MOMENTS = ((0,), (2,), (3,), (4,), (5,), (6,), (8,), (0, 0), (1, 1), (2, 2), (3,
 
 MOST_COLUMNS = 4_000
 """Columns whose pairs are all compared at most: a matrix of them takes 128 MB, and a measure needs some ten."""
+
+CUT_ROWS, MOST_CUTS = 40_000, 2_000
+"""Rows that values are looked for in at which far cells are counted, and how many values of a column at most."""
 
 Units = Mapping[int, tuple[float, float]]
 """What is taken off each column, and what it is divided by, by its number; other columns are left out."""
@@ -53,30 +57,17 @@ class ColumnMoments:
 
     @classmethod
     def in_passes(cls, table: Matrix, units: Units) -> ColumnMoments:
-        """From rows on a disk, in two passes: the means, and all moments about them."""
+        """From rows on a disk or far away, in two passes: the means, and all moments about them."""
         check_pairs(len(units))
         chosen, width = table.select(list(units)), len(units)
         off, unit = (np.array(values)[:, None] for values in zip(*units.values(), strict=True))
 
-        def firsts(pieces: list[slice]) -> Array:
-            total = np.zeros((2, width))
-            for piece in pieces:
-                values = (chosen.piece(piece) - off) / unit
-                total += np.nansum(values, axis=1), np.count_nonzero(~np.isnan(values), axis=1)
-            return total
-
-        def sums(pieces: list[slice]) -> list[Array]:
-            totals = [np.zeros((width,) * len(powers)) for powers in MOMENTS]
-            for piece in pieces:
-                of_piece = _sums_about(mean, ((chosen.piece(piece) - off) / unit).T)
-                totals = [total + of_piece(*powers) for total, powers in zip(totals, MOMENTS, strict=True)]
-            return totals
-
-        runs = segments(table.shape[0], width)
-        total, count = np.sum(in_threads([partial(firsts, run) for run in runs]), axis=0)
+        total, count = _total(chosen, partial(_counted, off, unit)).reshape(2, width)
         mean = total / np.maximum(count, 1)
-        parts = in_threads([partial(sums, run) for run in runs])
-        found = {p: np.sum(those, axis=0) for p, those in zip(MOMENTS, zip(*parts, strict=True), strict=True)}
+        flat = _total(chosen, partial(_every_sum, mean, off, unit))
+        shapes = [(width,) * len(powers) for powers in MOMENTS]
+        parts = np.split(flat, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+        found = {p: part.reshape(shape) for p, part, shape in zip(MOMENTS, parts, shapes, strict=True)}
         return cls(mean, lambda *powers: found[powers])
 
     @cached_property
@@ -114,6 +105,29 @@ class ColumnMoments:
         return np.divide(self.power(r), spread, out=np.zeros_like(spread), where=spread > 0)
 
 
+def _total(table: Matrix, of: RowMap) -> Array:
+    """The sum over all rows of what is made of them; on a disk, each thread adds up its own."""
+    if table.distant:
+        return table.total(of, range(table.shape[1]))
+
+    def added(pieces: list[slice]) -> Array:
+        return np.asarray(sum(of(table.piece(piece), piece) for piece in pieces))
+
+    return np.asarray(np.sum(in_threads([partial(added, run) for run in segments(*table.shape)]), axis=0))
+
+
+def _counted(off: Array, unit: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """Of each column the sum in a unit, and then the number of cells that are there."""
+    values = (cells - off) / unit
+    return np.concatenate([np.nansum(values, axis=1), np.count_nonzero(~np.isnan(values), axis=1)])
+
+
+def _every_sum(mean: Array, off: Array, unit: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """All `MOMENTS` of columns in a unit, one after the other."""
+    sums = _sums_about(mean, ((cells - off) / unit).T)
+    return np.concatenate([sums(*powers).ravel() for powers in MOMENTS])
+
+
 def _sums_about(mean: Array, values: Array) -> Callable[..., Array]:
     """What adds up powers of columns about their means, or products of powers of all pairs of columns (`sums` above).
 
@@ -142,7 +156,7 @@ def _raised(values: Array, power: int) -> Array:
 
 def moments_in(table: Matrix, units: Units) -> ColumnMoments:
     """The moments of a file in these units."""
-    if isinstance(table, RemoteMatrix) or are_many(table.shape[0]):
+    if table.distant or isinstance(table, RemoteMatrix) or are_many(table.shape[0]):
         return table.remember(("moments", tuple(units.items())), lambda: ColumnMoments.in_passes(table, units))
     return ColumnMoments.of(np.column_stack([(table.columns[j] - off) / unit for j, (off, unit) in units.items()]))
 
@@ -217,25 +231,90 @@ def kurtosis_bias(original: Matrix, released: Matrix) -> Estimate:
     "largest difference of the distribution functions of a column, mean over the columns",
     default=True,
     on_disk="sorted",
+    on_spark=True,
 )
 def ks(original: Matrix, released: Matrix) -> Estimate:
     """Kolmogorov-Smirnov distance of each column: the mean, and in the note and the parts the largest.
 
     No sampling is involved; chance is the mean for two large independent samples of a continuous population,
-    sqrt(π/2) ln 2 sqrt(1/n + 1/m) of n and m cells that are there.
+    sqrt(π/2) ln 2 sqrt(1/n + 1/m) of n and m cells that are there. Where rows are far away, the functions are counted
+    at some 2,000 values of each column: there the largest difference is the value, and what it can be in between, at
+    most, is the upper end of the interval.
     """
 
     def compare(old: Array, new: Array, _: float) -> tuple[float, float]:
-        luck = np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / old.size + 1 / max(new.size, 1))
-        return ks_distance(old, new), float(min(luck, 1.0))
+        return ks_distance(old, new), _ks_by_luck(old.size, new.size)
 
-    return _mean_over_columns(original, released, compare)
+    return _ks_by_counts(original, released) if original.distant else _mean_over_columns(original, released, compare)
+
+
+def _ks_by_luck(count: float, new_count: float) -> float:
+    """The mean distance of two samples of so many values of one population."""
+    return float(min(np.sqrt(np.pi / 2) * np.log(2) * np.sqrt(1 / count + 1 / max(new_count, 1)), 1.0))
+
+
+def _ks_by_counts(original: Matrix, released: Matrix) -> Estimate:
+    """`ks` of columns that cannot be put in order: by counts of cells at some values (cuts), and between them."""
+    numbers = list(scales(original, needed=True))
+    both = [table.select(numbers) for table in (original, released)]
+    cuts = _common_cuts(both)
+    borders = np.cumsum([2 * own.size + 1 for own in cuts])[:-1]
+    tallies = [np.split(table.total(partial(_tallied, cuts), range(len(cuts))), borders) for table in both]
+    found, most, luck = [], [], []
+    for before, after in zip(*tallies, strict=True):
+        luck.append(_ks_by_luck(before.sum(), after.sum()))
+        if not after.sum():
+            found.append(1.0)
+            most.append(1.0)
+            continue
+        # Counts stand for what is below the first cut, at it, between it and the next, ...
+        old, new = (np.cumsum(of) / of.sum() for of in (before, after))
+        at = np.abs(old - new)[1::2]
+        start = [np.concatenate([[0.0], of[1::2]]) for of in (old, new)]
+        between = np.maximum(old[::2] - start[1], new[::2] - start[0])
+        found.append(float(at.max(initial=0.0)))
+        most.append(float(max(found[-1], between.max())))
+    value, worst = float(np.mean(found)), int(np.argmax(found))
+    said = f"counted at up to {MOST_CUTS} values of each column: between {value:.4f} and {np.mean(most):.4f}"
+    return Estimate(
+        value,
+        value,
+        float(np.mean(most)),
+        float(np.mean(luck)),
+        f"largest: {found[worst]:.3f}, in column {numbers[worst]} (from 0); {said}",
+        {"largest": found[worst]},
+    )
+
+
+def _common_cuts(tables: Sequence[Matrix]) -> list[Array]:
+    """For each column some of the values that both files have, as many between each two: of rows all over them."""
+    rows = [np.unique(np.linspace(0, t.shape[0] - 1, CUT_ROWS // len(tables)).astype(np.intp)) for t in tables]
+    seen = [table.take(some).columns for table, some in zip(tables, rows, strict=True)]
+    cuts = []
+    for columns in zip(*seen, strict=True):
+        cells = np.concatenate(columns)
+        values = np.unique(cells[~np.isnan(cells)])
+        if values.size > MOST_CUTS:
+            values = np.unique(np.quantile(cells[~np.isnan(cells)], np.linspace(0, 1, MOST_CUTS), method="lower"))
+        cuts.append(values)
+    return cuts
+
+
+def _tallied(cuts: Sequence[Array], cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """Cells of each column at its cuts and between them."""
+    counts = []
+    for own, column in zip(cuts, cells, strict=True):
+        there = column[~np.isnan(column)]
+        digits = np.searchsorted(own, there, "left") + np.searchsorted(own, there, "right")
+        counts.append(np.bincount(digits, minlength=2 * own.size + 1))
+    return np.concatenate(counts).astype(np.float64)
 
 
 @distance(
     "how far the values of a column must be moved to become the released ones, in standard deviations, mean over the "
     "columns",
     on_disk="sorted",
+    on_spark=False,
 )
 def marginal_distance(original: Matrix, released: Matrix) -> Estimate:
     """Wasserstein distance of each column, ∫ |F - G| dx in standard deviations of the original: the mean of them.
@@ -268,7 +347,9 @@ def _mean_over_columns(
     )
 
 
-@distance("mean absolute change of a cell, in units of √2 standard deviations of its column", paired=True)
+@distance(
+    "mean absolute change of a cell, in units of √2 standard deviations of its column", paired=True, on_spark=False
+)
 def il1s(original: Matrix, released: Matrix) -> Estimate:
     """IL1s (Yancey, Winkler and Creecy 2002): (1/np) Σ |x - x'| / (√2 s), s with the divisor n - 1.
 

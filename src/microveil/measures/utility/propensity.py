@@ -45,7 +45,7 @@ OF_FOLDS = 1.25
 """Standard deviation of the area for two samples of one population, over that of one whose scores are independent
 (Wilcoxon's): the folds learn from each other. Measured for 60 to 1,500 records in either file, 1.2 to 1.4."""
 
-distinction = partial(gauge, cost="slow", default=True, on_disk="passes")
+distinction = partial(gauge, cost="slow", default=True, on_disk="passes", on_spark=True)
 """Declares a figure of how well a model tells originals from released records."""
 
 

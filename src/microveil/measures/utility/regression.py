@@ -39,6 +39,7 @@ class Fits:
     "overlap of the 95 % confidence intervals of regression coefficients, each column on all others, mean over them",
     better="high",
     on_disk="passes",
+    on_spark=True,
 )
 def ci_overlap(original: Matrix, released: Matrix) -> Estimate:
     """Confidence interval overlap (Karr et al. 2006), of the slopes of every column's regression on the others.

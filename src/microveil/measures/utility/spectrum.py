@@ -78,6 +78,7 @@ def fit_decay(eigenvalues: Array) -> Decay:
     better="neither",
     range=(0.1, 20),
     on_disk="passes",
+    on_spark=True,
 )
 def eigen_decay(original: Matrix, released: Matrix) -> Estimate:
     """The shape b of the fall of the eigenvalues (D'Acquisto and Naldi, eq. 12), of at most the first 20.
