@@ -301,7 +301,7 @@ def _floor_line(taken: dict[tuple[str, int, int], dict[str, Any]]) -> str:
         return ""
     return (
         f"Of 1,000,000 x 13 it takes {case['times_floor']:.0f} times the CPU time of its floor (all columns in order, "
-        f"and a bare search for 2,000 records in single precision; limit 25), and {case['peak_over_input']:.1f} times "
+        f"and a bare search for 2,000 records in single precision; limit 20), and {case['peak_over_input']:.1f} times "
         "the room of both files, libraries included. `recommend` races `veil`, `pca` and `score_mix` for a minute; the "
         "release of all rows and its assessment come on top as far as half a minute does not suffice for them."
     )
