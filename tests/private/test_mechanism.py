@@ -9,11 +9,12 @@ import pytest
 
 from microveil.private import moments
 from microveil.private.budget import expected_error, sensitivities
+from microveil.private.consistent import consistent
 from microveil.private.differences import difference
 from microveil.private.distributions import Distribution, Scale, amount_distribution, on_simplex
 from microveil.private.mechanism import Account, epsilon_of, largest_rho
 from microveil.private.moments import CUT_OFF, MOST_CUT_OFF, UNIT, MomentGroup
-from microveil.private.targets import Records, amount_features, groups, measured
+from microveil.private.targets import Records, Targets, amount_features, groups, measured
 
 LEVELS = (2, 3, 7)
 SHARES = {f"c{k}": np.full(size, 1 / size) for k, size in enumerate(LEVELS)}
@@ -188,6 +189,20 @@ def test_errors_are_as_large_as_expected_error_tells():
     assert 0.8 < spread("values") / told.correlation < 2.2  # spreads are noisy, too
     below = [[one.ranks(np.array([100]))[0] for one in run.distributions.values()] for run in runs]
     assert np.std(below, axis=0, ddof=1).mean() == pytest.approx(told.distribution, rel=0.4)
+
+
+@pytest.mark.parametrize("near", [{}, {"ranks": {(0, 1): 0.999}}])
+def test_noisy_moments_are_made_those_of_some_table(near):
+    scale = Scale(0.0, 9.0, 1.0)
+    even = Distribution(scale, np.arange(11), np.full(10, 0.1))
+    noisy = {(0, 1): 0.9, (0, 2): 0.8, (1, 2): -0.7}  # no three columns have these correlations
+    moments_of = {"ranks": {pair: np.array([[moment]]) for pair, moment in noisy.items()}}
+    found = consistent(
+        Targets(100.0, dict.fromkeys("xyz", even), {}, moments_of, {"ranks": 0.01}, near=near), np.eye(3)
+    )
+    assert np.linalg.eigvalsh(found.target)[0] > -1e-8
+    assert (found.weight > 0).sum() == 6
+    assert np.abs(found.target - np.eye(3)).max() > 0.5
 
 
 def test_distribution_of_a_skewed_amount_comes_back():

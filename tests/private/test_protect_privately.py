@@ -266,6 +266,15 @@ def test_what_the_owner_is_told_is_not_stored_or_published(tmp_path):
     assert "for the owner only" in (tmp_path / "i.html").read_text()
 
 
+def test_an_assessment_is_not_for_publication():
+    table = people(300)
+    private, plain = mv.protect(table, **DECLARED, rows=300), mv.protect(table, seed=1)
+    for judged in (mv.assess(table, private), mv.assess(table, [private, private])):
+        assert judged.notes[0].startswith("not for publication")
+        assert "not for publication" in repr(judged) + judged.to_json()
+    assert "not for publication" not in mv.assess(table, plain).to_json()
+
+
 @pytest.mark.parametrize("form", [["--json"], []])
 def test_standard_output_may_be_published(form, tmp_path, capsys):
     table = people(200).drop(columns=["born", "region"])

@@ -174,4 +174,6 @@ def _possible(target: Array, known: Array, fitted: Mask) -> Array:
             break
         nearest = (vectors * np.maximum(values, 0.0)) @ vectors.T
         target = np.where(stay, known, np.where(fitted, nearest, 0.0))
+    else:  # what is known of it contradicts itself a little
+        target = nearest
     return target
