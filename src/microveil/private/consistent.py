@@ -72,7 +72,9 @@ def consistent(targets: Targets, within: Array) -> Consistent:
     for group, layer in ((RANKS, "wave 1"), (VALUES, "value")):
         for (a, b), moment in targets.near.get(group, {}).items():
             p, q = at[layer] + a, at[layer] + b
-            target[p, q] = target[q, p] = known[p, q] = known[q, p] = moment
+            target[p, q] = target[q, p] = moment
+            if group == RANKS:  # values far out are lost when differences are cut off, ranks have none
+                known[p, q] = known[q, p] = moment
     shares = list(targets.shares.values())
     by_level = {MEANS: ["wave 1"], SPREADS: [*(f"wave {k}" for k in range(2, WAVES + 1)), "value"]}
     for group, own_layers in by_level.items():
