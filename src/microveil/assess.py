@@ -35,6 +35,10 @@ from microveil.release.release import Release
 from microveil.report.reporter import in_file_order, original_of, pair_of
 from microveil.storage.disk_columns import Shelf, memory_in_bytes, temporary_folder
 
+NOT_FOR_PUBLICATION = (
+    "not for publication: these figures are of the original itself, and outside of what differential privacy promises"
+)
+
 TRIED = 1_000
 """Originals that an attack is tried on in files; with a share of one half, the interval is 0.03 to either side."""
 
@@ -72,7 +76,9 @@ def assess(original: Any, released: Any, *, progress: Progress | None = None, **
         raise ParameterError("released: no release is given", "give one, or several as a list")
     tell(READING, 0.0)
     pairs = [_pair(frame, one, asked) for one in releases]
-    return measuring.assess_pair(pairs[0] if len(pairs) == 1 else combined(pairs), request, frame, tell)
+    found = measuring.assess_pair(pairs[0] if len(pairs) == 1 else combined(pairs), request, frame, tell)
+    private = any(isinstance(one, Release) and one.ledger is not None for one in releases)
+    return replace(found, notes=[NOT_FOR_PUBLICATION, *found.notes]) if private else found
 
 
 def assess_on_spark(original: Any, released: Any, asked: Assess, tell: Progress) -> Assessment:

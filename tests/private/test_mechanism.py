@@ -1,5 +1,6 @@
 """What one record changes, and what the ledger says of it."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -8,10 +9,12 @@ import pytest
 
 from microveil.private import moments
 from microveil.private.budget import expected_error, sensitivities
+from microveil.private.consistent import consistent
+from microveil.private.differences import difference
 from microveil.private.distributions import Distribution, Scale, amount_distribution, on_simplex
 from microveil.private.mechanism import Account, epsilon_of, largest_rho
 from microveil.private.moments import CUT_OFF, MOST_CUT_OFF, UNIT, MomentGroup
-from microveil.private.targets import Records, amount_features, groups, measured
+from microveil.private.targets import Records, Targets, amount_features, groups, measured
 
 LEVELS = (2, 3, 7)
 SHARES = {f"c{k}": np.full(size, 1 / size) for k, size in enumerate(LEVELS)}
@@ -84,6 +87,38 @@ def test_sums_of_neighbouring_tables_differ_by_the_products_of_one_record(name):
         assert np.linalg.norm(change) <= whole.sensitivity
 
 
+@pytest.mark.parametrize("rows", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_no_record_changes_the_squares_of_differences_by_more_than_their_sensitivity(rows):
+    rng = np.random.default_rng(8)
+    records, edges = _records(rng, rows), np.array([0, 7, 90, Scale(-50.0, 100.0).cells])
+    known = {x: Distribution(scale, edges, np.array([0.3, 0.6, 0.1])) for x, (scale, _) in records.amounts.items()}
+    pairs = []
+    for group in groups(records, known, SHARES, ["ranks", "values"], MOST_CUT_OFF):
+        for (one, other), sign, width in itertools.product(group.pairs, (1.0, -1.0), (1e-9, 0.013, 1.7)):
+            found = difference(one, other, sign, width)
+            pairs.append((found, found))
+            some = rng.integers(0, rows, 40)
+            alone = [difference(_rows(one, [row]), _rows(other, [row]), sign, width).features[0, 0] for row in some]
+            assert found.features[some, 0].tolist() == alone  # whatever records stand beside it
+    asked = MomentGroup("near", pairs)
+    square = sum(np.square(one.features[:, 0]) ** 2 for one, _ in pairs)
+    assert 0.3 * asked.sensitivity**2 <= square.max() <= asked.sensitivity**2
+
+
+def test_amounts_that_are_nearly_alike_have_their_difference_back():
+    rng, n = np.random.default_rng(9), 10_000
+    scale, common = Scale(0.0, 200.0, 0.01), rng.normal(100, 20, n)
+    values = {"a": common + rng.normal(0, 0.7, n), "b": 200 - common, "c": rng.normal(100, 20, n)}
+    amounts = {name: (scale, scale.cells_of(own)) for name, own in values.items()}
+    runs = [measured(Records(n, amounts, {}), Account(2.0, 1e-6)) for _ in range(10)]
+    exact = measured(Records(n, amounts, {}), Account(math.inf, 1e-6))
+    assert exact.near == {}  # nothing is gained by it
+    assert all(list(found) == [(0, 1)] for run in runs for found in run.near.values())
+    truth = exact.moments["ranks"][0, 1][0, 0]
+    direct, near = np.array([[run.moments["ranks"][0, 1][0, 0], run.near["ranks"][0, 1]] for run in runs]).T - truth
+    assert np.abs(near).mean() < np.abs(direct).mean() / 4
+
+
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1e150, 1e150), (1e15, 1e15 + 1), (0.0, 5e-324), (0.0, 9.0, 1.0)])
 @pytest.mark.parametrize("shares", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.2, 0.0, 0.8]])
 def test_features_of_every_cell_are_whole_and_bounded(bounds, shares):
@@ -154,6 +189,20 @@ def test_errors_are_as_large_as_expected_error_tells():
     assert 0.8 < spread("values") / told.correlation < 2.2  # spreads are noisy, too
     below = [[one.ranks(np.array([100]))[0] for one in run.distributions.values()] for run in runs]
     assert np.std(below, axis=0, ddof=1).mean() == pytest.approx(told.distribution, rel=0.4)
+
+
+@pytest.mark.parametrize("near", [{}, {"ranks": {(0, 1): 0.999}}])
+def test_noisy_moments_are_made_those_of_some_table(near):
+    scale = Scale(0.0, 9.0, 1.0)
+    even = Distribution(scale, np.arange(11), np.full(10, 0.1))
+    noisy = {(0, 1): 0.9, (0, 2): 0.8, (1, 2): -0.7}  # no three columns have these correlations
+    moments_of = {"ranks": {pair: np.array([[moment]]) for pair, moment in noisy.items()}}
+    found = consistent(
+        Targets(100.0, dict.fromkeys("xyz", even), {}, moments_of, {"ranks": 0.01}, near=near), np.eye(3)
+    )
+    assert np.linalg.eigvalsh(found.target)[0] > -1e-8
+    assert (found.weight > 0).sum() == 6
+    assert np.abs(found.target - np.eye(3)).max() > 0.5
 
 
 def test_distribution_of_a_skewed_amount_comes_back():

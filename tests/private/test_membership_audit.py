@@ -16,17 +16,17 @@ from microveil.private import distributions
 from microveil.private.arrangement import synthesised
 from microveil.private.distributions import Scale
 from microveil.private.mechanism import Account
-from microveil.private.moments import MomentGroup
+from microveil.private.moments import NEAR, QUERIES, MomentGroup
 from microveil.private.targets import Records, measured
 
 EPSILON, DELTA, RUNS, ROWS = 1.0, 1e-3, 1_000, 20
 SCALE = Scale(0.0, 10.0, 1.0)
 
 
-def _records():
-    """A tiny table; the target, its last record, alone has the second level, and the highest value."""
+def _records(amounts="x"):
+    """A tiny table; the target, its last record, alone has the second level, and the highest value, of all amounts."""
     cells, codes = np.append(np.arange(ROWS) % 5, 10), np.append(np.zeros(ROWS, np.intp), 1)
-    return Records(ROWS + 1, {"x": (SCALE, cells)}, {"c": (2, codes)})
+    return Records(ROWS + 1, dict.fromkeys(amounts, (SCALE, cells)), {"c": (2, codes)})
 
 
 class _Listening(Account):
@@ -127,6 +127,21 @@ def test_the_target_loses_all_of_the_budget_and_no_more(seen):
         lost.append(account.lost)
     assert max(lost) < account.rho
     assert np.mean(lost) > 0.95 * account.rho
+
+
+def test_nor_does_it_lose_more_where_amounts_are_nearly_alike(seen):
+    """The first differs from the second in the target alone."""
+    records = _records("xy")
+    scale, cells = records.amounts["y"]
+    records = replace(records, amounts={**records.amounts, "y": (scale, np.append(cells[:-1], 0))})
+    asked = set()
+    for run in range(10):
+        account = _Listening(200.0, DELTA)
+        account.with_target = bool(run % 2)
+        measured(records, account)
+        asked |= {entry.query for entry in account.entries}
+        assert account.lost < account.rho
+    assert QUERIES[NEAR] in asked
 
 
 @pytest.mark.slow

@@ -6,10 +6,12 @@ import itertools
 import json
 import pickle
 import re
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import microveil as mv
@@ -23,7 +25,7 @@ from microveil.io.files.formats import ReadOptions
 from microveil.io.frames.dataframes import open_frame
 from microveil.io.tables import read_table, without_looking
 from microveil.options import PRIVATE, Protect
-from microveil.private.declared import declared_columns
+from microveil.private.declared import declared_columns, units_of
 from microveil.private.mechanism import Account
 from microveil.protection.privately import REFUSED
 
@@ -159,6 +161,28 @@ def test_no_cell_is_an_error():
     for name in table:
         table[name] = [*cells, *table[name][len(cells) :]]
     assert mv.protect(table, **DECLARED, rows=5).data.shape == (5, 5)
+    for unit in ([Odd()] * 30, [Decimal("sNaN"), Decimal(1), [2]] * 10):
+        units = table.assign(unit=pd.Series(unit, dtype=object))
+        assert len(mv.protect(units, **DECLARED, unit="unit", rows_per_unit=2, rows=5).data) == 5
+        assert len(mv.protect(units, **DECLARED, drop="unit", rows=5).data) == 5
+
+
+FAR = [
+    pl.DataFrame({"day": pl.Series([1, 2**31 - 1] * 20, dtype=pl.Int32).cast(pl.Date)}),
+    pl.DataFrame({"day": pl.Series([86_400_000_000, 2**62] * 20).cast(pl.Datetime("us"))}),
+    pa.table({"day": pa.array([1, 2**31 - 1] * 20, pa.date32())}),
+]
+
+
+@pytest.mark.parametrize("table", FAR)
+def test_a_date_that_python_has_not_is_missing_and_changes_no_other(table):
+    assert len(mv.protect(table, epsilon=1.0, levels={"day": ["a", "b"]}, rows=5).data) == 5
+    asked = Protect(epsilon=1.0, bounds={"day": ("1970-01-01", "2030-12-31")})
+    frame = open_frame(table)
+    records, unfit = declared_columns(frame, asked, Dictionary()).read(frame, None)
+    assert records.amounts["day"][1].tolist() == [1, -1] * 20
+    assert unfit == {"day": 20}
+    assert units_of(frame, "day").tolist() == [units_of(frame, "day")[0], -1] * 20
 
 
 def test_release_has_the_declared_types_and_no_others():
@@ -242,6 +266,15 @@ def test_what_the_owner_is_told_is_not_stored_or_published(tmp_path):
     assert "for the owner only" in (tmp_path / "i.html").read_text()
 
 
+def test_an_assessment_is_not_for_publication():
+    table = people(300)
+    private, plain = mv.protect(table, **DECLARED, rows=300), mv.protect(table, seed=1)
+    for judged in (mv.assess(table, private), mv.assess(table, [private, private])):
+        assert judged.notes[0].startswith("not for publication")
+        assert "not for publication" in repr(judged) + judged.to_json()
+    assert "not for publication" not in mv.assess(table, plain).to_json()
+
+
 @pytest.mark.parametrize("form", [["--json"], []])
 def test_standard_output_may_be_published(form, tmp_path, capsys):
     table = people(200).drop(columns=["born", "region"])
@@ -270,6 +303,11 @@ def test_a_unit_counts_once_whatever_rows_it_has():
     assert count.sensitivity == 2
     by_place = mv.protect(table.iloc[:, ::-1], **DECLARED, unit=0, rows_per_unit=2, rows=9)
     assert "person" not in by_place.data
+
+
+def test_a_unit_is_what_its_label_reads():
+    table = pd.DataFrame({"unit": [1, "1", 1.0, None, "a", Odd(), "A", 2]})
+    assert units_of(open_frame(table), "unit").tolist() == [1, 1, 1, -1, 2, -1, 3, 4]
 
 
 def test_a_recipe_asks_for_the_same_again():
@@ -427,6 +465,9 @@ def test_files_are_written_without_figures_of_the_original(tmp_path):
     declared = {**DECLARED, "bounds": {k: v for k, v in BOUNDS.items() if k != "born"}}
     out, page = tmp_path / "out.csv", tmp_path / "p.html"
     release = mv.protect_file(tmp_path / "in.csv", out, public_report=page, rows=50, delimiter=";", **declared)
+    assert release.sample[0] is None
+    assert len(release.sample[1]) == 50
+    release.report(tmp_path / "again.html", audience="public")
     assert out.read_text().splitlines()[0] == "age,income,sex,region"  # not as the original was written
     assert len(release.warnings) == 2
     for refused in ({"policy": {"limits": {}}}, {"include_seed": True}):

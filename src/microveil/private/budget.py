@@ -26,6 +26,9 @@ DISTRIBUTIONS, MORE_DISTRIBUTIONS, COARSE = 0.2, 0.4, 0.02
 """Share of the rest for the distributions of the columns; and where records are so few that the noise on a count would
 be more than the last, as a share of them."""
 
+NEAR_SHARE = 0.03
+"""Share of what the moments get for differences of amounts that are nearly alike: it leaves them little noise."""
+
 IMPORTANCE = {"ranks": 1.0, "values": 0.5, "shapes": 0.25, "means": 1.0, "tables": 2.5, "spreads": 0.25}
 """How much the error of a moment counts: tables are shares of cells, which are small."""
 
@@ -38,12 +41,13 @@ NO_NOISE = 0.002
 
 @dataclass(frozen=True)
 class BudgetSplit:
-    """What may be spent (zCDP) on each distribution, by the place of its column, and on each group of moments; and at
-    how many standard deviations values are cut off.
+    """What may be spent (zCDP) on each distribution, by the place of its column, on each group of moments, and on
+    differences of amounts that are nearly alike; and at how many standard deviations values are cut off.
     """
 
     distributions: tuple[float, ...]
     groups: dict[str, float]
+    near: float
     cut_off: float = moments.CUT_OFF
 
 
@@ -75,13 +79,14 @@ def split(rho: float, count: float, amounts: int, levels: Sequence[int], contrib
     columns = amounts + len(levels)
     coarse = contributions / math.sqrt(2 * rho * DISTRIBUTIONS / columns) > COARSE * count
     left = 1 - (MORE_DISTRIBUTIONS if coarse else DISTRIBUTIONS) if amounts + len(levels) > 1 else 0.0
+    near = NEAR_SHARE * left if amounts > 1 else 0.0
 
     def chosen(cut_off: float) -> tuple[dict[str, float], dict[str, float]]:
         """What each group gets, and the noise of its moments."""
         sizes = sensitivities(amounts, levels, cut_off)
         while True:
             pull = {name: (IMPORTANCE[name] * size) ** (2 / 3) for name, size in sizes.items()}
-            groups = {name: rho * (left * part / sum(pull.values())) for name, part in pull.items()}
+            groups = {name: rho * ((left - near) * part / sum(pull.values())) for name, part in pull.items()}
             noise = {name: contributions * sizes[name] / math.sqrt(2 * groups[name]) / count for name in groups}
             poor = [name for name in noise if noise[name] > LIMIT.get(name, math.inf)]
             if not poor:
@@ -93,7 +98,7 @@ def split(rho: float, count: float, amounts: int, levels: Sequence[int], contrib
     if noise.get(moments.VALUES, math.inf) < NO_NOISE:
         cut_off = min(moments.CUT_OFF * math.sqrt(NO_NOISE / max(noise[moments.VALUES], 1e-9)), moments.MOST_CUT_OFF)
         groups, noise = chosen(cut_off)
-    return BudgetSplit((rho * ((1 - left) / columns),) * columns, groups, cut_off)
+    return BudgetSplit((rho * ((1 - left) / columns),) * columns, groups, rho * near, cut_off)
 
 
 @dataclass(frozen=True)

@@ -65,11 +65,16 @@ def consistent(targets: Targets, within: Array) -> Consistent:
     for group, layer in ((RANKS, "wave 1"), (VALUES, "value")):
         if group in targets.moments:
             own = slice(at[layer], at[layer] + amounts)
-            full = _symmetric({pair: float(part[0, 0]) for pair, part in targets.moments[group].items()}, amounts)
-            noise = targets.noise[group]
-            put(own, own, _spiked(full, noise) + np.diag(np.diag(within[own, own])), noise**2)
+            put(own, own, _spiked(targets, group) + np.diag(np.diag(within[own, own])), targets.noise[group] ** 2)
     if SHAPES in targets.moments:
         _put_shapes(targets, at, target, variance)
+    known = within.copy()
+    for group, layer in ((RANKS, "wave 1"), (VALUES, "value")):
+        for (a, b), moment in targets.near.get(group, {}).items():
+            p, q = at[layer] + a, at[layer] + b
+            target[p, q] = target[q, p] = moment
+            if group == RANKS:  # values far out are lost when differences are cut off, ranks have none
+                known[p, q] = known[q, p] = moment
     shares = list(targets.shares.values())
     by_level = {MEANS: ["wave 1"], SPREADS: [*(f"wave {k}" for k in range(2, WAVES + 1)), "value"]}
     for group, own_layers in by_level.items():
@@ -94,7 +99,7 @@ def consistent(targets: Targets, within: Array) -> Consistent:
     others = np.delete(np.arange(width), values)
     for those in (np.arange(width)[values], others):  # what was not measured between them is left open
         square = np.ix_(those, those)
-        target[square] = _possible(target[square], within[square], fitted[square])
+        target[square] = _possible(target[square], known[square], fitted[square])
     weight = np.where(fitted, 1.0 / (1.0 + variance / np.maximum(variance[fitted].min(initial=1.0), 1e-12)), 0.0)
     return Consistent(target, weight, np.sqrt(variance))
 
@@ -110,11 +115,10 @@ def normal_root(targets: Targets) -> Array:
     Of a normal pair with correlation r the moment of the first waves is the sum of a_k^2 r^k, with a_k the coefficients
     of the wave in (normalised) Hermite polynomials of the deviate.
     """
-    amounts, noise = len(targets.distributions), targets.noise[RANKS]
-    full = _symmetric({pair: float(part[0, 0]) for pair, part in targets.moments[RANKS].items()}, amounts)
+    amounts = len(targets.distributions)
     grid = np.linspace(-1.0, 1.0, 401)
     moments = sum(square * grid**order for order, square in WAVE_IN_HERMITE.items())
-    normal = np.interp(_spiked(full, noise), moments, grid) + np.eye(amounts)
+    normal = np.interp(_spiked(targets, RANKS), moments, grid) + np.eye(amounts)
     np.fill_diagonal(normal, 1.0)
     values, vectors = np.linalg.eigh(normal)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -135,22 +139,21 @@ def _put_shapes(targets: Targets, at: Mapping[str, int], target: Array, variance
                 variance[p, q] = variance[q, p] = trust * noise
 
 
-def _symmetric(pairs: Mapping[tuple[int, int], float], size: int) -> Array:
-    full = np.zeros((size, size))
-    for (a, b), value in pairs.items():
-        full[a, b] = full[b, a] = value
-    return full
-
-
-def _spiked(full: Array, noise: float) -> Array:
-    """A symmetric matrix without what is noise: its eigenvalues shrunk as is best for a few strong directions among
-    independent noise (Gavish and Donoho 2017, for symmetric matrices).
+def _spiked(targets: Targets, group: str) -> Array:
+    """The moments of a group with one for each pair of amounts, amounts x amounts, without what is noise: eigenvalues
+    shrunk as is best for a few strong directions among independent noise (Gavish and Donoho 2017, for symmetric
+    matrices). Those of amounts that are nearly alike are as they were found.
     """
+    full = np.zeros((len(targets.distributions),) * 2)
+    for (a, b), part in targets.moments[group].items():
+        full[a, b] = full[b, a] = part[0, 0]
     values, vectors = np.linalg.eigh(full)
-    edge = 2 * noise * np.sqrt(len(full))
+    edge = 2 * targets.noise[group] * np.sqrt(len(full))
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     smooth: Array = (vectors * kept) @ vectors.T
     np.fill_diagonal(smooth, 0.0)
+    for (a, b), moment in targets.near.get(group, {}).items():
+        smooth[a, b] = smooth[b, a] = moment
     return smooth
 
 
@@ -162,13 +165,17 @@ def _shrunk(block: Array, noise: float, freedom: int) -> Array:
     return block * max(0.0, 1.0 - freedom * noise**2 / square) if square > 0 else block
 
 
-def _possible(target: Array, within: Array, fitted: Mask) -> Array:
-    """Moments brought near to a positive semidefinite matrix that has the known ones, `within` columns."""
-    known = (within != 0) | np.eye(len(within), dtype=bool)
+def _possible(target: Array, known: Array, fitted: Mask) -> Array:
+    """Moments brought near to a positive semidefinite matrix that has the known ones, which are not 0: those within
+    columns, and of amounts that are nearly alike.
+    """
+    stay = (known != 0) | np.eye(len(known), dtype=bool)
     for _ in range(ROUNDS):
         values, vectors = np.linalg.eigh(target)
         if not values.size or values[0] >= -1e-9:
             break
         nearest = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        target = np.where(known, within, np.where(fitted, nearest, 0.0))
+        target = np.where(stay, known, np.where(fitted, nearest, 0.0))
+    else:  # what is known of it contradicts itself a little
+        target = nearest
     return target

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Index, Mask
 from microveil.core.errors import ParameterError, check_column
+from microveil.core.late import pl
 from microveil.io.dictionary import ColumnEntry, Dictionary
 from microveil.io.frames.base import Frame
 from microveil.private.arrangement import Synthetic
@@ -235,8 +236,26 @@ def _cells(frame: Frame, name: str) -> NDArray[Any]:
     if column.dtype.is_float() or (column.dtype.is_integer() and not column.is_null().any()):
         return np.asarray(column.to_numpy())
     found = np.empty(len(column), object)
-    found[:] = column.to_list()
+    try:
+        found[:] = column.to_list()
+    except (Exception, pl.exceptions.PanicException):  # a date that Python has not: the others are as they would be
+        found[:] = [_cell(column, row) for row in range(len(column))]
     return found
+
+
+def _cell(column: nw.Series[Any], row: int) -> Any:
+    """A cell by itself, None if it cannot be read."""
+    try:
+        return column.item(row)
+    except (Exception, pl.exceptions.PanicException):
+        return None
+
+
+def units_of(frame: Frame, name: str) -> Index:
+    """The number of the unit of each record, by what its label reads; -1 where there is none."""
+    numbers: dict[str, int] = {"": -1}
+    texts = ["" if _is_missing(cell) else _text(cell) for cell in _cells(frame, name).tolist()]
+    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.intp).reshape(-1)
 
 
 def _numbers(cells: NDArray[Any], number: Callable[[Any], float]) -> Array:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ ROWS_AT_ONCE = 2**20
 """Rows whose products of two features, each 2^16 at most, add up to less than 2^53."""
 
 RANKS, VALUES, SHAPES, MEANS, TABLES, SPREADS = "ranks", "values", "shapes", "means", "tables", "spreads"
+NEAR = "near"
 QUERIES = {
     RANKS: "sums for correlations of ranks",
     VALUES: "sums for correlations of values",
@@ -44,6 +45,7 @@ QUERIES = {
     MEANS: "sums for means of amounts by category",
     TABLES: "two-way tables of categories",
     SPREADS: "sums for values and spreads of amounts by category",
+    NEAR: "squared differences of amounts that are nearly alike",
 }
 """What groups of moments are called in the ledger."""
 
@@ -93,13 +95,14 @@ def level_bound(levels: int) -> int:
 @dataclass(frozen=True, repr=False)
 class Block:
     """The features of one column in one group of queries, the largest square length they can have (whole), and their
-    means by the noisy distribution of the column.
+    means, of amounts also those of their squares, by the noisy distribution of the column.
     """
 
     column: int
     features: Features
     bound: int
     means: Array
+    squares: Array = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Index
 from microveil.private import moments
 from microveil.private.budget import COUNT_SHARE, split
+from microveil.private.differences import near_moments
 from microveil.private.distributions import Distribution, Scale, amount_distribution, category_shares
 from microveil.private.mechanism import Account
 from microveil.private.moments import CUT_OFF
@@ -51,6 +52,9 @@ class Targets:
     cut_off: float = CUT_OFF
     """Standard deviations at which values were cut off."""
 
+    near: Mapping[str, Mapping[tuple[int, int], float]] = field(default_factory=dict)
+    """Moments of amounts that are nearly alike, by group: better known than others, as their differences were asked."""
+
 
 def measured(records: Records, account: Account, check: Callable[[float], None] = lambda _: None) -> Targets:
     """All measurements: the number of records, the distributions, and then the moments by what these say.
@@ -76,7 +80,8 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
     there = [1 - shares[records.absences[name]][1] if name in records.absences else 1.0 for name in found]
     there = [max(share, LEAST_PRESENT) for share in there] + [1.0] * len(shares)
     by_group, noise = {}, {}
-    for group in groups(records, found, shares, list(budget.groups), budget.cut_off):
+    asked = groups(records, found, shares, list(budget.groups), budget.cut_off)
+    for group in asked:
         rho = budget.groups[group.name]
         answers = group.noisy(account, rho, count)
         # Where values are heaped, the means of waves are not 0.
@@ -89,7 +94,9 @@ def measured(records: Records, account: Account, check: Callable[[float], None] 
             if own in by_group[group.name]:
                 by_group[group.name][own] = np.zeros_like(by_group[group.name][own])
         noise[group.name] = account.noise_sd(group.sensitivity, rho) / (moments.UNIT**2 * count)
-    return Targets(count, found, shares, by_group, noise, budget.cut_off)
+    single = [group for group in asked if group.name in (moments.RANKS, moments.VALUES)]
+    near = near_moments(single, by_group, noise, account, budget.near, count * np.outer(there, there))
+    return Targets(count, found, shares, by_group, noise, budget.cut_off, near)
 
 
 def amount_features(distribution: Distribution, cut_off: float) -> moments.Features:
@@ -113,10 +120,11 @@ def groups(
     wave, value, count = moments.WAVE_BOUND**2, moments.value_bound(cut_off) ** 2, moments.WAVES
     for at, (name, (scale, cells)) in enumerate(records.amounts.items()):
         by_cell = amount_features(found[name], cut_off)
-        own, means = by_cell[cells], by_cell[scale.cells_of(found[name].even)].mean(axis=0) / moments.UNIT
-        first.append(moments.Block(at, own[:, :1], wave, means[:1]))
+        own, even = by_cell[cells], by_cell[scale.cells_of(found[name].even)] / moments.UNIT
+        means, squares = even.mean(axis=0), np.square(even).mean(axis=0)
+        first.append(moments.Block(at, own[:, :1], wave, means[:1], squares[:1]))
         shaped.append(moments.Block(at, own[:, :count], count * wave, means[:count]))
-        valued.append(moments.Block(at, own[:, count:], value, means[count:]))
+        valued.append(moments.Block(at, own[:, count:], value, means[count:], squares[count:]))
         spread.append(moments.Block(at, own[:, 1:], moments.spread_bound(cut_off), means[1:]))
     levels = []
     for at, (name, (size, codes)) in enumerate(records.categories.items(), len(records.amounts)):

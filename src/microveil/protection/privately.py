@@ -25,7 +25,7 @@ from microveil.methods import METHODS
 from microveil.options import DEFAULT_METHOD, PRIVATE, Protect, ProtectFile
 from microveil.private.arrangement import synthesised
 from microveil.private.budget import COUNT_SHARE
-from microveil.private.declared import Declared, declared_columns
+from microveil.private.declared import Declared, declared_columns, units_of
 from microveil.private.mechanism import Account
 from microveil.private.targets import measured
 from microveil.release.release import ComponentTable, Release
@@ -189,14 +189,13 @@ def _dictionary(options: Protect, names: list[str]) -> Dictionary:
 
 def _rows_of_units(frame: Frame, unit: str, most: int) -> tuple[Index, int]:
     """At most so many rows of each unit, drawn at random, and how many rows are left out; those of no unit all are."""
-    labels, generator = frame.labels(unit), np.random.default_rng()
+    labels, generator = units_of(frame, unit), np.random.default_rng()
     order = generator.permutation(labels.size)
     order = order[np.argsort(labels[order], kind="stable")]
     ordered = labels[order]
     first = np.flatnonzero(np.append(True, np.diff(ordered) != 0)) if ordered.size else np.empty(0, np.intp)
     place = np.arange(ordered.size) - np.repeat(first, np.diff(np.append(first, ordered.size)))
-    known = ordered != labels.max(initial=0) if frame.missing(unit) else np.ones(ordered.size, dtype=bool)
-    kept = order[(place < most) & known]
+    kept = order[(place < most) & (ordered >= 0)]
     return kept, int(labels.size - kept.size)
 
 

@@ -63,7 +63,8 @@ def _finished(job: Job, found: ProtectedFile) -> Release:
         raise PolicyNotMet(f"{found.broken}; nothing was written", "change the method or its parameters")
     if found.original is None:
         return found.release
-    return replace(found.release, data=_where(job.output), sample=(found.original, found.release.data))
+    original = None if found.release.ledger is not None else found.original  # no part of what is promised about
+    return replace(found.release, data=_where(job.output), sample=(original, found.release.data))
 
 
 def protect(job: Job, face: Face) -> ProtectedFile:

@@ -154,13 +154,15 @@ def back_as_it_was(column: Any, was: Any) -> Any:
 
 def _as_decimals_of_arrow(column: Any) -> Any:
     """Objects that are decimals, as far as they are there, in the type that Arrow has for them; None for others."""
-    there = column[column.notna()].head(1).tolist() if column.dtype == object and has_arrow() else []
-    if not there or not isinstance(there[0], Decimal):
-        return None
     pandas = nw.dependencies.get_pandas()
+    if column.dtype != object or not has_arrow():
+        return None
     try:
+        there = column[column.notna()].head(1).tolist()
+        if not there or not isinstance(there[0], Decimal):
+            return None
         cells = pa.array(column, from_pandas=True)
-    except pa.ArrowException:
+    except (pa.ArrowException, ArithmeticError):  # the latter of a decimal that signals, when it is looked at
         return None
     if pandas is None or not pa.types.is_decimal128(cells.type):
         return None
