@@ -43,7 +43,6 @@ from microveil.restore.exchanges import (
     Goal,
     Rows,
     Stop,
-    block_starts,
     blocks_of,
     exchange_towards,
     power_sums,
@@ -208,8 +207,7 @@ class ExchangeSearch:
         share: float = 1.0,
         borders: Sequence[int] = (),
     ) -> None:
-        self.share = share
-        self.starts = block_starts(original.count, borders)
+        self.share, self.borders = share, borders
         self.count, self.stay = original.count, original.regressors.columns if stay is None else stay
         moving = original.confidential.columns
         self.kept, self.room = original.values.put_aside, original.values.room_for_features
@@ -346,7 +344,7 @@ class ExchangeSearch:
 
     def run(self, features: Features, stream: Stream) -> Settled:
         """Pass after pass until the errors are settled, or no longer fall."""
-        rows = Rows(self.weights, self.marks, self.blocks.moving, self.starts)
+        rows = Rows(self.weights, self.marks, self.blocks.moving, self.borders)
         proposals = self.share * PROPOSALS * min(1.0, (WIDE / self.blocks.width) ** 2)
         passes = int(np.clip(proposals // (self.count * len(rows.moving)), LEAST_PASSES, MOST_PASSES))
         settled, large = (np.array([layer] * self.blocks.depth + [single]) for layer, single in (SETTLED, LARGE))
