@@ -137,6 +137,7 @@ def arrange(
     if present is None and original.public == 0 and original.weights is None:
         clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
         if clusters is not None:
+            columns.clear()
             return _arranged_in_clusters(clusters, marginals, original, stream)
     search = ExchangeSearch(original, present, stay=stay)
     return search.arranged(calibrated(columns, marginals, original, stay), labels, marginals, stream)
@@ -186,6 +187,7 @@ def _arranged_in_clusters(
         kept(np.concatenate([p[:] for p in pieces])) for pieces in zip(*(part.columns for part in parts), strict=True)
     ]
     labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
+    del values, parts, part, start, inside, search  # a large table has no room for them beside its features
     found = ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
     places = stream.child("places").generator().permutation(original.count)
     return Arranged([kept(c[:][places]) for c in found.columns], [c[places] for c in found.labels], found.settled)
