@@ -5,6 +5,7 @@ Blocks are made small, so that features and rows come in several parts.
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ import microveil as mv
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import block_writing
+from microveil.measures.utility.dependence import rank_correlation_difference
 from microveil.restore import arrange, limits
-from microveil.restore.exchanges import BLOCK
+from microveil.restore.exchanges import BLOCK, block_starts
 from microveil.restore.marginals import Marginals
 from microveil.storage import disk_columns
 from microveil.storage.disk_columns import DiskColumn, DiskFeatures, RemoteMatrix, Shelf
@@ -187,13 +189,40 @@ def test_features_on_a_disk_are_read_and_changed_in_parts(tmp_path: Path, monkey
         features[:, number] = column
     assert [(first, len(part)) for first, part in features.parts()] == [(0, 700), (700, 700), (1_400, 600)]
     assert (np.vstack([part for _, part in features.parts()]) == values).all()
-    for _, part in features.parts(change=True):
+    starts = np.array([0, 450, 1_000, 1_550, 2_000])
+    assert [first for first, _ in features.parts(starts)] == [0, 1_000, 1_550], "whole blocks"
+    for _, part in features.parts(starts):
         part[:, 2] *= 2
     assert (features[:, 2] == 2 * values[:, 2]).all()
     assert (features[:, 3] == values[:, 3]).all()
     features[:, 4] = 0.0
     assert not features[:, 4].any()
     assert list(tmp_path.iterdir()) == [], "the file has no name"
+
+
+def test_what_was_kept_is_measured_with_few_columns_held(shelf: Shelf) -> None:
+    rows, width = 100_000, 20
+    rng = np.random.default_rng(0)
+    table = RemoteMatrix((), shelf=shelf).with_columns([rng.normal(size=rows) for _ in range(width)])
+    rank_correlation_difference(table, table)  # loads what it works with
+    tracemalloc.start()
+    try:
+        rank_correlation_difference(table, table)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * rows * 8, "six columns of twenty"
+
+
+@pytest.mark.parametrize("rows", [5, BLOCK, 3 * BLOCK // 2, 2 * BLOCK, 10 * BLOCK + 7])
+@pytest.mark.parametrize("shift", [0, 1, BLOCK // 2, BLOCK - 1])
+def test_no_block_is_short_wherever_blocks_start(rows: int, shift: int) -> None:
+    starts = block_starts(rows, (), shift)
+    sizes = np.diff(starts)
+    assert (starts[0], starts[-1]) == (0, rows)
+    assert (sizes >= min(rows, BLOCK // 2)).all()
+    assert (sizes <= 3 * BLOCK // 2).all()
+    assert set(block_starts(rows, (2, 4), shift)) == {*starts.tolist(), 2, 4}, "and no block crosses a border"
 
 
 def test_columns_on_a_disk_are_put_aside_taken_and_computed_with(shelf: Shelf) -> None:

@@ -1,4 +1,8 @@
-"""Rows that exchange values within small blocks only, as large files do: scores and risks are those of one block."""
+"""Rows that exchange values within small blocks only, as large files do: scores and risks are those of one block.
+
+Blocks start elsewhere in each pass: of Tarragona, 312 correlations are fitted to, more than 200 rows could meet by
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -55,19 +59,9 @@ def check(data: Array) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("all_exchanges")
-@pytest.mark.parametrize("file", [census_12, eia])
+@pytest.mark.parametrize("file", [tarragona, census_12, eia])
 def test_files_of_the_papers_in_blocks_of_200_rows(file: Callable[[], tuple[list[str], Array]]) -> None:
     check(file()[1])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("all_exchanges")
-def test_blocks_with_fewer_rows_than_moments_cost_statistics_and_tell_nothing_more() -> None:
-    """312 correlations of the 13 columns of Tarragona are fitted to, more than 200 rows can meet: Score_2 is .13."""
-    data = tarragona()[1]
-    score, linked = figures(data, SMALL)
-    assert score <= 0.14
-    assert linked <= figures(data, None)[1] + CLOSE
 
 
 @pytest.mark.slow

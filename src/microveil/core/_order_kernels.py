@@ -76,11 +76,12 @@ def stable_order(values: NDArray[np.float64], low: int, order: NDArray[np.int64]
 
     False if it gave up, as too many values are alike in their leading bits.
     A word has the leading bits of a value, such that words compare as values do, and then the number of its row in the
-    `low` last bits, at least 20.
+    `low` last bits, at least 20. Words change places with the room of `order`, back to their own after an even number
+    of passes.
     """
     count, bits = len(values), values.view(np.uint64)
     sign, rows = np.uint64(1) << np.uint64(63), (np.uint64(1) << low) - np.uint64(1)
-    words, turned = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    words, turned = np.empty(count, np.uint64), order.view(np.uint64)
     sizes = np.zeros((PASSES, 1 << DIGIT), np.int64)
     mask = np.uint64((1 << DIGIT) - 1)
     for row in range(count):

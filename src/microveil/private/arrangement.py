@@ -12,7 +12,7 @@ from microveil.core.rng import Stream, Streams
 from microveil.private.consistent import consistent, layers_of, normal_root, roots_of
 from microveil.private.moments import RANKS, SHAPES, VALUES
 from microveil.private.targets import Targets
-from microveil.restore.exchanges import BLOCK, Goal, Rows, Stop, exchange_towards
+from microveil.restore.exchanges import Goal, Rows, Stop, exchange_towards
 
 PROPOSALS, MOST_PASSES, FEWEST_PASSES, STALLED, PATIENCE = 30_000_000, 150, 6, 0.98, 4
 """Exchanges tried at most, in passes over all cells; the search ends when so many passes brought no loss below this
@@ -127,11 +127,10 @@ class _NoisySearch:
         near, or the loss no longer falls.
         """
         moving = self._moving
-        starts = np.append(np.arange(0, self.rows, BLOCK), self.rows).astype(np.int64)
         weights, marks = np.full(self.rows, 1 / self.rows), np.empty((0, len(moving)), np.uint8)
         passes = int(np.clip(PROPOSALS // (self.rows * len(moving)), FEWEST_PASSES, MOST_PASSES))
         stop = Stop(passes, PATIENCE, self._errors, settled=CLOSE, large=CLOSE, slowly=STALLED)
-        exchange_towards(self.features, self.goal, Rows(weights, marks, moving, starts, mixed=True), stop, stream)
+        exchange_towards(self.features, self.goal, Rows(weights, marks, moving, mixed=True), stop, stream)
         amounts = {}
         for j, (name, values) in enumerate(self.amounts.items()):  # the first wave rises with the value
             amounts[name] = np.empty_like(values)

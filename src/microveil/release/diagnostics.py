@@ -15,6 +15,7 @@ from microveil.engines.release_check import Evidence, covariance_error_within, m
 from microveil.intake.intake import Intake
 from microveil.intake.roles import Roles
 from microveil.io.frames.dataframes import Frame
+from microveil.measures.base import scale_of
 from microveil.measures.risk.closest import leakage_distribution
 from microveil.measures.utility.dependence import rank_correlation_difference
 from microveil.measures.utility.label_tables import MOST_CELLS, TwoWay, group_sums, two_way_shares
@@ -168,18 +169,16 @@ def label_errors(table: Microdata, outcome: Outcome) -> dict[str, float]:
             shape = sizes[first], sizes[second]
             both = [two_way_shares(codes[:, [first, second]], shape, table.weights) for codes in (old, new)]
             tables.append(TwoWay(first, second, *both).distance)
-    for by, size in enumerate(sizes):
-        large = np.bincount(old[:, by], minlength=size) >= FEWEST_RECORDS
-        for j in outcome.perturbed:
-            values = table.confidential.columns[j], outcome.columns[j]
-            if np.isnan(values[0]).any() or (spread := float(values[0].std())) == 0:
-                continue
+    large = [np.bincount(codes, minlength=size) >= FEWEST_RECORDS for codes, size in zip(old.T, sizes, strict=True)]
+    for j in outcome.perturbed:
+        values = table.confidential.columns[j], outcome.columns[j]
+        if np.isnan(values[0]).any() or (scale := scale_of(values[0])) is None:
+            continue
+        for by, size in enumerate(sizes):
             sides = zip((old, new), values, strict=True)
-            counts, sums = zip(
-                *(group_sums(codes[:, by], cells, size, table.weights) for codes, cells in sides), strict=True
-            )
-            gap = np.abs(sums[0][large] / counts[0][large] - sums[1][large] / counts[1][large]) / spread
-            means.append(float(gap.max(initial=0.0)))
+            pairs = (group_sums(codes[:, by], cells, size, table.weights) for codes, cells in sides)
+            before, after = (sums[large[by]] / counts[large[by]] for counts, sums in pairs)
+            means.append(float((np.abs(before - after) / scale[1]).max(initial=0.0)))
     found = {"two-way tables": tables, "group means": means}
     return {name: max(errors) for name, errors in found.items() if errors}
 

@@ -43,7 +43,6 @@ from microveil.restore.exchanges import (
     Goal,
     Rows,
     Stop,
-    block_starts,
     blocks_of,
     exchange_towards,
     power_sums,
@@ -138,6 +137,7 @@ def arrange(
     if present is None and original.public == 0 and original.weights is None:
         clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
         if clusters is not None:
+            columns.clear()
             return _arranged_in_clusters(clusters, marginals, original, stream)
     search = ExchangeSearch(original, present, stay=stay)
     return search.arranged(calibrated(columns, marginals, original, stay), labels, marginals, stream)
@@ -187,6 +187,7 @@ def _arranged_in_clusters(
         kept(np.concatenate([p[:] for p in pieces])) for pieces in zip(*(part.columns for part in parts), strict=True)
     ]
     labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
+    del values, parts, part, start, inside, search  # a large table has no room for them beside its features
     found = ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
     places = stream.child("places").generator().permutation(original.count)
     return Arranged([kept(c[:][places]) for c in found.columns], [c[places] for c in found.labels], found.settled)
@@ -208,8 +209,7 @@ class ExchangeSearch:
         share: float = 1.0,
         borders: Sequence[int] = (),
     ) -> None:
-        self.share = share
-        self.starts = block_starts(original.count, borders)
+        self.share, self.borders = share, borders
         self.count, self.stay = original.count, original.regressors.columns if stay is None else stay
         moving = original.confidential.columns
         self.kept, self.room = original.values.put_aside, original.values.room_for_features
@@ -346,7 +346,7 @@ class ExchangeSearch:
 
     def run(self, features: Features, stream: Stream) -> Settled:
         """Pass after pass until the errors are settled, or no longer fall."""
-        rows = Rows(self.weights, self.marks, self.blocks.moving, self.starts)
+        rows = Rows(self.weights, self.marks, self.blocks.moving, self.borders)
         proposals = self.share * PROPOSALS * min(1.0, (WIDE / self.blocks.width) ** 2)
         passes = int(np.clip(proposals // (self.count * len(rows.moving)), LEAST_PASSES, MOST_PASSES))
         settled, large = (np.array([layer] * self.blocks.depth + [single]) for layer, single in (SETTLED, LARGE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -12,22 +13,25 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.rng import Stream
 
-BLOCK = 4_096
-"""Rows that exchange values among themselves: their features fit in the cache."""
+BLOCK = SMALL = 4_096
+"""Rows that exchange values among themselves: their features fit in the cache. And rows of a small table."""
 
 FAST = 0.5
 """To which share of itself a loss has to fall where errors are small already."""
 
 
 class RemoteFeatures(Protocol):
-    """Features of rows that are too many to be held (rows x features): read in parts, each of whole blocks."""
+    """Features of rows that are too many to be held (rows x features): read in parts."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
 
-    def parts(self, *, change: bool = False) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The first row of each part, and its features; if they `change` meanwhile, they are kept so."""
+    def parts(self, starts: NDArray[np.int64] | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The first row of each part, and its features.
+
+        With the `starts` of blocks, parts are of whole blocks, whose features may change, and are kept so.
+        """
 
     def __getitem__(self, where: tuple[slice, int]) -> NDArray[np.float32]:
         """A feature of all rows."""
@@ -74,14 +78,15 @@ class Goal:
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """Rows that exchange values: their weights, marks and columns that move, and where blocks start, as the compiled
-    loop takes them; `mixed` rows are cut into other blocks in each pass, so that what is far apart may meet.
+    """Rows that exchange values: their weights, marks and columns that move, as the compiled loop takes them, and
+    borders that no exchange crosses; `mixed` rows are put into another order in each pass, so that what is far apart
+    may meet.
     """
 
     weights: Array
     marks: NDArray[np.uint8]
     moving: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    borders: Sequence[int] = ()
     mixed: bool = False
 
 
@@ -111,7 +116,10 @@ class Stop:
 
 
 def exchange_towards(features: Features, goal: Goal, rows: Rows, stop: Stop, stream: Stream) -> Array:
-    """Exchange values between rows, in their place, towards the goal; the second moments that come of it."""
+    """Exchange values between rows, in their place, towards the goal; the second moments that come of it.
+
+    Blocks start elsewhere in each pass, so that rows exchange with others than before.
+    """
     losses: list[Array] = []
     moments = second_moments(features, rows.weights)
     for number in range(stop.passes):
@@ -120,43 +128,62 @@ def exchange_towards(features: Features, goal: Goal, rows: Rows, stop: Stop, str
         losses.append(goal.by_part(gradient * error, np.sum))
         if stop.reached(losses, stop.errors(error)):
             break
+        drawn, shift = stream.child("blocks").generator(number), 0
         if rows.mixed and isinstance(features, np.ndarray):
-            features[:] = features[stream.child("blocks").generator(number).permutation(len(features))]
-        seeds = stream.generator(number).integers(2**63, size=rows.starts.size - 1, dtype=np.uint64)
+            features[:] = features[drawn.permutation(len(features))]
+        else:
+            shift = int(drawn.integers(BLOCK))
+        starts = block_starts(features.shape[0], rows.borders, shift)
+        seeds = stream.generator(number).integers(2**63, size=starts.size - 1, dtype=np.uint64)
         loss = (goal.inverse, gradient, goal.weight, goal.emphasis)
-        moments = _one_pass(features, rows, loss, seeds)
+        moments = _one_pass(features, rows, loss, starts, seeds)
     return moments
 
 
 def _one_pass(
-    features: Features, rows: Rows, loss: tuple[Array, Array, Array, Array], seeds: NDArray[np.uint64]
+    features: Features,
+    rows: Rows,
+    loss: tuple[Array, Array, Array, Array],
+    starts: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
 ) -> Array:
-    """Exchanges in all blocks, part by part, with the gradient of the whole carried along; the second moments then."""
+    """Exchanges in all blocks, part by part, with the gradient of the whole carried along.
+
+    Args:
+        features: rows x features, which change.
+        rows: what else is known of the rows.
+        loss: as in `exchange`.
+        starts: where blocks start, and the number of rows.
+        seeds: one for each block.
+
+    Returns the second moments then, features x features.
+    """
     from microveil.restore._arrange_kernels import exchange
 
-    total, small = np.zeros((features.shape[1],) * 2), features.shape[0] <= BLOCK
-    for first, part in parts_of(features, change=True):
+    total, small = np.zeros((features.shape[1],) * 2), features.shape[0] <= SMALL
+    for first, part in parts_of(features, starts):
         here = slice(first, first + len(part))
-        own = slice(*np.searchsorted(rows.starts, [here.start, here.stop]))
-        starts = np.ascontiguousarray(rows.starts[own.start : own.stop + 1] - first)
+        own = slice(*np.searchsorted(starts, [here.start, here.stop]))
+        blocks = np.ascontiguousarray(starts[own.start : own.stop + 1] - first)
         weights = np.ascontiguousarray(rows.weights[here])
-        exchange(part, weights, rows.marks[here], rows.moving, loss, starts, seeds[own], small)
-        _add_moments(total, part, weights)
+        exchange(part, weights, rows.marks[here], rows.moving, loss, blocks, seeds[own], small)
+        _add_moments(total, part, weights, blocks)
     return (total + total.T) / 2
 
 
-def block_starts(count: int, borders: Sequence[int] = ()) -> NDArray[np.int64]:
+def block_starts(count: int, borders: Sequence[int], shift: int) -> NDArray[np.int64]:
     """Where blocks of so many rows start, none of which crosses a border, and the number of rows.
 
-    A short rest goes with the last block: few rows cannot be brought to all the moments by themselves.
+    All but the first start later by `shift` rows, less than a block. Short ends go with the blocks beside them: few
+    rows cannot be brought to all the moments by themselves.
     """
-    starts = np.arange(0, max(count - BLOCK // 2, 1), BLOCK)
-    return np.union1d(starts, [*borders, count]).astype(np.int64)
+    second = shift + BLOCK if shift < BLOCK // 2 or count <= BLOCK + BLOCK // 2 else shift
+    return np.union1d(np.arange(second, count - BLOCK // 2, BLOCK), [0, *borders, count]).astype(np.int64)
 
 
-def parts_of(features: Features, *, change: bool = False) -> Iterator[tuple[int, NDArray[np.float32]]]:
+def parts_of(features: Features, starts: NDArray[np.int64] | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """The first row of each part of the rows, and its features; those that are held are one part."""
-    return iter([(0, features)]) if isinstance(features, np.ndarray) else features.parts(change=change)
+    return iter([(0, features)]) if isinstance(features, np.ndarray) else features.parts(starts)
 
 
 def blocks_of(features: Features) -> Iterator[NDArray[np.float32]]:
@@ -170,15 +197,16 @@ def second_moments(features: Features, weights: Array) -> Array:
     """Features x features: blocks in single precision, added up in double."""
     total = np.zeros((features.shape[1],) * 2)
     for first, part in parts_of(features):
-        _add_moments(total, part, weights[first : first + len(part)])
+        blocks = np.append(np.arange(0, len(part), BLOCK), len(part))
+        _add_moments(total, part, weights[first : first + len(part)], blocks)
     return (total + total.T) / 2
 
 
-def _add_moments(total: Array, part: NDArray[np.float32], weights: Array) -> None:
-    """Add the products of some rows to a total (features x features), block by block."""
-    for start in range(0, len(part), BLOCK):
-        piece = part[start : start + BLOCK]
-        total += (piece * weights[start : start + BLOCK, None].astype(np.float32)).T @ piece
+def _add_moments(total: Array, part: NDArray[np.float32], weights: Array, starts: NDArray[np.int64]) -> None:
+    """Add the products of some rows to a total (features x features), block by block; `starts` has their end, too."""
+    for start, stop in pairwise(starts.tolist()):
+        piece = part[start:stop]
+        total += (piece * weights[start:stop, None].astype(np.float32)).T @ piece
 
 
 def power_sums(features: Features, own: slice) -> Array:

@@ -206,24 +206,26 @@ class FeatureBlocks:
         there = None if present is None or j < self.fixed else present[:, j - self.fixed]
         if there is not None and there.all():
             there = None
-        own = column[:] if there is None else column[:][there]
-        _put(out, j, islice(layers_of(own), self.depth), self.values, there)
+        rows = slice(None) if there is None else there
+        _put(out, j, layers_of(column[:][rows], self.depth), self.values, there)
         for block in self.bands:
             if block.owner == j:
-                _put(out, block.first, islice(block.features(own), block.last - block.first), 1, there)
+                _put(out, block.first, islice(block.features(column[:][rows]), block.last - block.first), 1, there)
 
 
 def _put(
     out: Features, first: int, features: Iterable[Array | float], step: int = 1, there: Mask | None = None
 ) -> None:
     """Put features into the places of `out` (rows x features) from the first on; zeros where cells are not there."""
-    for number, values in enumerate(features):
+    place = first
+    for values in features:  # not numbered by `enumerate`, which would hold one while the next one is made
         column = values
         if there is not None:
             column = np.zeros(there.size, np.float32)
             column[there] = values
-        out[:, first + number * step] = column
-        del values, column  # before the next one is made
+        out[:, place] = column
+        place += step
+        del values, column
 
 
 def feature_blocks(
@@ -328,20 +330,23 @@ def _levels(codes: NDArray[np.intp], count: int) -> NDArray[np.intp]:
     return levels.astype(np.intp)
 
 
-def layers_of(column: Array) -> Iterator[Array | float]:
+def layers_of(column: Array, depth: int) -> Iterator[Array | float]:
     """The values, and polynomials of the ranks: each is 0 where it does not vary, as bends of two values do not."""
     yield standardised(column)
     level = mid_ranks(column)
-    level -= (column.size + 1) / 2
-    level /= column.size
+    if depth == LAYERS:
+        del column  # a long one, of which nobody else has need, gives its room back
+    level -= (level.size + 1) / 2
+    level /= level.size
     yield standardised(level)
     squares = np.square(level)
     yield standardised(squares)
     # E[u^4] / E[u^2] = 0.15 for u uniform on (-1/2, 1/2).
     squares -= 0.15
     yield standardised(np.multiply(level, squares, out=squares))
-    values = standardised(column)
-    yield standardised(np.square(values)) if isinstance(values, np.ndarray) else 0.0
+    if depth > LAYERS:
+        values = standardised(column)
+        yield standardised(np.square(values)) if isinstance(values, np.ndarray) else 0.0
 
 
 def standardised(values: Array) -> Array | float:

@@ -92,6 +92,7 @@ class Marginal:
     def in_order_of(self, column: NDArray[np.floating[Any]]) -> Array:
         """The values in the order that another column has: its smallest cell gets the smallest value, and so on."""
         out = column.astype(np.float64)
+        del column  # nobody else may hold it
         self.put_in_order_of(out)
         return out
 

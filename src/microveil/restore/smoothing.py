@@ -138,7 +138,8 @@ class _Windows:
         cut = starts[1:]
         halfway = (values[cut - 1] + values[cut]) / 2
         low, high = np.r_[values[0], halfway], np.r_[halfway, values[-1]]
-        return cls(values, starts, low, high, low + high >= 2 * np.median(values))
+        median = values[(values.size - 1) // 2 : values.size // 2 + 1].mean()
+        return cls(values, starts, low, high, low + high >= 2 * median)
 
     def drawn_in(self, outer: tuple[bool, bool], step: float | None, generator: np.random.Generator) -> _Windows:
         """The same with the ends of the column nearer, by random shares: they are not to tell the farthest records.

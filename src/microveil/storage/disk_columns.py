@@ -8,11 +8,12 @@ spill into files with names; pages of a memory map count as the process's own, a
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -38,6 +39,15 @@ ROWS_AT_ONCE = 65_536
 SINGLE, TURNED = 4, 512
 """Bytes of a feature; and rows whose features are turned at once from one feature after the other to one row after the
 other: they stay in the cache."""
+
+
+try:
+    _give_back: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+except (AttributeError, OSError, TypeError):  # not the C library of GNU
+
+    def _give_back(keep: int) -> int:
+        """What small arrays left free goes back to the system, but for so many bytes: here, nothing does."""
+        return keep
 
 
 class _NamelessFile:
@@ -180,12 +190,17 @@ class DiskFeatures(_NamelessFile):
         every = np.broadcast_to(np.asarray(values, np.float32), self.shape[0])
         self._write(self._place(where[1], 0), every)
 
-    def parts(self, *, change: bool = False) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The first row of each part, and its features; if they `change` meanwhile, they are kept so."""
+    def parts(self, starts: NDArray[np.int64] | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The first row of each part, and its features.
+
+        With the `starts` of blocks (and the number of rows), parts are of whole blocks, whose features may change
+        meanwhile, and are kept so.
+        """
         rows, width = self.shape
-        # A short rest goes with the part before, as it may go with the block before.
-        starts = [*range(0, max(rows - ROWS_AT_ONCE // 2, 1), ROWS_AT_ONCE), rows]
-        for first, last in pairwise(starts):
+        # A short rest goes with the part before.
+        cuts = np.append(np.arange(0, max(rows - ROWS_AT_ONCE // 2, 1), ROWS_AT_ONCE), rows)
+        cuts = cuts if starts is None else np.unique(starts[np.searchsorted(starts, cuts)])
+        for first, last in pairwise(cuts.tolist()):
             size = last - first
             across, part = np.empty((width, size), np.float32), np.empty((size, width), np.float32)
             for feature in range(width):
@@ -193,7 +208,7 @@ class DiskFeatures(_NamelessFile):
             for start in range(0, size, TURNED):
                 part[start : start + TURNED] = across[:, start : start + TURNED].T
             yield first, part
-            if change:
+            if starts is not None:
                 for start in range(0, size, TURNED):
                     across[:, start : start + TURNED] = part[start : start + TURNED].T
                 for feature in range(width):
@@ -291,6 +306,7 @@ class RemoteMatrix(Matrix):
         """A column that stands beside these, on the disk too; its space is given back with the last reference."""
         out = DiskColumn(column.size, self.shelf.folder)
         out.write(0, column)
+        _give_back(0)
         return cast(Array, out)
 
     def room_for_features(self, width: int) -> DiskFeatures:

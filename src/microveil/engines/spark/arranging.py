@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from microveil.engines.spark.table import SparkTable
 from microveil.restore import Marginals, Settled, correction
 from microveil.restore.arrange import RIDGE, ROWS_PER_COLUMN, ExchangeSearch
 from microveil.restore.calibrate import ROUNDS
-from microveil.restore.exchanges import Goal, Rows, Stop, block_starts, exchange_towards, second_moments
+from microveil.restore.exchanges import Goal, Rows, Stop, exchange_towards, second_moments
 from microveil.restore.features import BandBlock, FeatureBlocks, layers_of
 from microveil.rules.domain import step_of
 
@@ -114,7 +113,7 @@ class FeatureCurves:
         for column, limit in zip(columns, limits, strict=True):
             values = within(column, limit)
             points, first = np.unique(values, return_index=True)
-            layers = (np.broadcast_to(layer, values.shape) for layer in islice(layers_of(values), blocks.depth))
+            layers = (np.broadcast_to(layer, values.shape) for layer in layers_of(values, blocks.depth))
             curves.append([Curve(points, layer[first]) for layer in layers])
         heaps = []
         for block in blocks.bands:
@@ -165,7 +164,7 @@ class RecordExchange:
         marks = np.empty((0, len(self.moving)), np.uint8)
         stop = Stop(LOCAL_PASSES, LOCAL_PASSES // 2, self._errors, self.settled, np.inf)
         own = self.stream.child(f"rows {rows.start}")
-        exchange_towards(found, goal, Rows(weights, marks, self.moving, block_starts(count)), stop, own)
+        exchange_towards(found, goal, Rows(weights, marks, self.moving), stop, own)
         out = np.empty_like(columns)
         for j, column in enumerate(columns):
             out[j, np.argsort(found[:, len(columns) + j], kind="stable")] = np.sort(column)

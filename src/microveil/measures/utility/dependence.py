@@ -46,14 +46,15 @@ def spearman(original: Matrix, released: Matrix) -> tuple[Array, Array]:
     """Rank correlations: Pearson's of the ranks; equal values share their mean rank."""
     varying = list(scales(original, needed=True))
     check_pairs(len(varying))
-    before, after = (_rank_correlation(table.select(varying).columns) for table in (original, released))
+    before, after = (_rank_correlation(table.select(varying)) for table in (original, released))
     return before, after
 
 
-def _rank_correlation(columns: Sequence[Array]) -> Array:
+def _rank_correlation(table: Matrix) -> Array:
     """Pearson's correlations of the ranks, one file at a time: the ranks of a large one take room enough."""
+    columns = table.columns
     if not any(np.isnan(column).any() for column in columns):
-        ranks = Matrix([mid_ranks(column) for column in columns])
+        ranks = Matrix([table.put_aside(mid_ranks(column)) for column in columns])
         summary = moments(ranks.piece, columns[0].size)
         sd = np.where(summary.sd > 0, summary.sd, 1.0)
         correlation: Array = summary.covariance / np.outer(sd, sd)

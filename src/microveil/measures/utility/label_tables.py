@@ -17,6 +17,7 @@ from microveil.core.errors import DataError
 from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.keys import Codes
 from microveil.core.linalg import independent_columns
+from microveil.core.sorted_columns import STEP
 from microveil.core.table import Matrix
 from microveil.measures.base import Estimate, gauge, scales
 from microveil.measures.labels import DistantCodes, LabelPair, indicator_columns
@@ -172,11 +173,17 @@ class GroupMeans:
 
 
 def group_sums(by: Codes, values: Array, levels: int, weights: Array | None = None) -> tuple[Array, Array]:
-    """Sums of weights and of weighted values in groups 0 ... `levels` - 1; records of others, and NaN, are left out."""
-    there = (by >= 0) & ~np.isnan(values)
-    each = np.ones(there.sum()) if weights is None else weights[there]
-    sizes, sums = (np.bincount(by[there], of, levels).astype(np.float64) for of in (each, each * values[there]))
-    return sizes, sums
+    """Sums of weights and of weighted values in groups 0 ... `levels` - 1, piece by piece; records without a group, and
+    NaN, are left out.
+    """
+    total = np.zeros((2, levels))
+    for start in range(0, by.size, STEP):
+        rows = slice(start, start + STEP)
+        groups, cells = by[rows], values[rows]
+        there = (groups >= 0) & ~np.isnan(cells)
+        each = np.ones(there.sum()) if weights is None else weights[rows][there]
+        total += [np.bincount(groups[there], of, levels) for of in (each, each * cells[there])]
+    return total[0], total[1]
 
 
 def group_means_of(original: Matrix, released: Matrix, labels: LabelPair) -> Iterator[GroupMeans]:
