@@ -279,7 +279,7 @@ def exchange(
             for features that move along.
         starts: where blocks of rows that exchange values among themselves start, and the number of rows at the end.
         seeds: of the proposals, one for each block.
-        small: is the table one block? Then more rows look for a partner, and values far out more often.
+        small: are the rows of the table few? Then more of them look for a partner, and values far out more often.
 
     Returns the number of partners chosen, and of exchanges.
     """
