@@ -100,6 +100,7 @@ def measured(table: pd.DataFrame, held: pd.DataFrame, release: pd.DataFrame) -> 
         "bend": _largest(shown, released, amounts, bend=True),
         "bend of many": _largest(shown, released, amounts, bend=True, fewest=MANY_DECIDE),
         "group means": _group_means(shown, released, amounts, labels),
+        "group means of many": _group_means(shown, released, amounts, labels, fewest=MANY_DECIDE),
         "two-way tables": _two_way(shown, released, labels),
         **_intruder(shown, strangers, released, amounts),
     }
@@ -145,8 +146,15 @@ def _largest(before: np.ndarray, after: np.ndarray, amounts: list[int], *, bend:
     return float((error - np.diag(np.diag(error))).max(initial=0.0))
 
 
-def _group_means(before: np.ndarray, after: np.ndarray, amounts: list[int], labels: list[int]) -> float:
-    """The largest error of a mean of ten records or more that share a label, in standard deviations."""
+def _group_means(
+    before: np.ndarray, after: np.ndarray, amounts: list[int], labels: list[int], *, fewest: float = 0.0
+) -> float:
+    """The largest error of a mean of ten records or more that share a label, in standard deviations.
+
+    Only of columns whose variance no fewer records decide: the squared sum of all squares over that of fourth powers.
+    """
+    squares = np.square(before - before.mean(axis=0))
+    amounts = [j for j in amounts if squares[:, j].sum() ** 2 >= fewest * np.square(squares[:, j]).sum()]
     worst = 0.0
     for j in labels:
         for level in np.unique(before[:, j]):

@@ -274,3 +274,11 @@ def test_labels_agree_with_bands_of_a_number(seed: int) -> None:
     assert ((out["group"] == "child") == (out["age"] < 18)).all()
     assert ((out["ward"] == "kids") == (out["group"] == "child")).all()
     assert (out["ward"].value_counts() == data["ward"].value_counts()).all()
+
+
+@pytest.mark.slow
+def test_the_bundled_survey_keeps_the_means_of_its_groups() -> None:
+    """With missing cells, moments with labels counted for little: means were off by .26 in these three releases."""
+    survey = pl.read_csv(mv.example_file())
+    worst = [mv.protect(survey, seed=seed, protected_weight="weight").kept["group means"] for seed in range(1, 4)]
+    assert np.mean(worst) <= 0.2

@@ -13,7 +13,7 @@ from microveil.core.rng import Stream, Streams
 from microveil.core.sorted_columns import mid_ranks
 from microveil.core.table import LabelColumns, Matrix, Microdata
 from microveil.restore import Marginal, Settled, _arrange_kernels, arrange, calibrate
-from microveil.restore.arrange import ExchangeSearch
+from microveil.restore.arrange import SETTLED, ExchangeSearch
 from microveil.restore.features import SQUARES, feature_blocks
 
 Array = NDArray[np.float64]
@@ -236,6 +236,71 @@ def test_two_way_tables_group_means_and_bends_come_back() -> None:
     bends = [np.corrcoef(side[:, 0] ** 2, side[:, 1])[0, 1] for side in (data, found)]
     assert bends[0] > 0.9
     assert bends[1] == pytest.approx(bends[0], abs=0.02)
+
+
+def arranged_groups(data: Array, codes: NDArray[np.intp], marginals: list[Array], seed: int) -> tuple[Array, Array]:
+    """Means of each group, before and after, in standard deviations: groups x columns."""
+    plain = table(data)
+    original = Microdata(plain.values, plain.names, labels=LabelColumns(("group",), (codes,)))
+    rng = np.random.default_rng(seed)
+    columns = [rng.permutation(column) for column in marginals]
+    found = arrange(columns, [Marginal(np.sort(c)) for c in marginals], original, None, stream(seed))
+    sides = ((data, codes), (np.column_stack(found.columns), found.labels[0]))
+    before, after = (np.array([x[own == g].mean(axis=0) for g in range(codes.max() + 1)]) for x, own in sides)
+    return before / data.std(axis=0), after / data.std(axis=0)
+
+
+def test_the_search_goes_on_while_the_mean_of_a_small_group_is_off() -> None:
+    """Held against its sampling error alone, that of twenty records could be off by a tenth; and it counts the more."""
+    data = np.log(values(rows=2_000))
+    plain, codes = table(data), (np.arange(2_000) >= 20).astype(np.intp)
+    search = ExchangeSearch(Microdata(plain.values, plain.names, labels=LabelColumns(("group",), (codes,))), None)
+    small, large = search.blocks.levels.start, search.blocks.levels.start + 1
+    error = np.zeros_like(search.target)
+    for off, goes_on in ((0.03, False), (0.05, True)):
+        error[0, small] = error[small, 0] = off * np.sqrt(20 / 2_000)
+        assert (search._errors(error)[-1] > SETTLED[1]) == goes_on
+    assert search.goal.weight[0, small] > 5 * search.goal.weight[0, large] > 0
+
+
+def test_groups_have_their_means_where_a_column_has_lost_spread() -> None:
+    """Drawn-in ends cost an eighth of the standard deviation: means of groups come back in the original's."""
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 2, 2_000).astype(np.intp)
+    data = rng.standard_normal((2_000, 2)) + codes[:, None]
+    narrow = [0.875 * (column - column.mean()) + column.mean() for column in data.T]
+    before, after = arranged_groups(data, codes, narrow, 1)
+    assert np.abs(before - after).max() <= 0.03
+
+
+def test_means_and_small_tables_come_before_mean_ranks() -> None:
+    """A mean that is left out is off by its sampling error, however weak; mean ranks follow the means."""
+    rng = np.random.default_rng(3)
+    data = rng.standard_normal((1_200, 12))
+    plain, codes = table(data), rng.integers(0, 40, 1_200).astype(np.intp)
+    search = ExchangeSearch(Microdata(plain.values, plain.names, labels=LabelColumns(("group",), (codes,))), None)
+    means, ranks = (search.goal.fitted[search.blocks.layers[layer], search.blocks.levels] for layer in (0, 1))
+    assert means[:, :40].mean() > 0.9
+    assert ranks[:, :40].mean() < 0.5
+
+
+@pytest.mark.parametrize(("rows", "most"), [(150, 15), (300, 60), (600, 240)])
+def test_small_tables_have_fewer_moments_with_labels(rows: int, most: int) -> None:
+    """One for every two records told who is in a file of 300."""
+    rng = np.random.default_rng(4)
+    plain, labels = table(np.log(values(rows=rows))), [rng.integers(0, 2, rows).astype(np.intp) for _ in range(20)]
+    names = tuple(f"l{j}" for j in range(20))
+    search = ExchangeSearch(Microdata(plain.values, plain.names, labels=LabelColumns(names, tuple(labels))), None)
+    own, fitted = search.blocks.levels, np.triu(search.goal.weight > 0)
+    count = np.count_nonzero(fitted[: own.start, own]) / 2 + np.count_nonzero(fitted[own, own]) / 4  # two levels each
+    assert 0.5 * most <= count <= most
+
+
+@pytest.mark.parametrize(("rows", "layers"), [(200, 2), (300, 3), (400, 4)])
+def test_layers_are_fitted_one_by_one(rows: int, layers: int) -> None:
+    """Squares of ranks, then cubes, as the records allow."""
+    search = ExchangeSearch(table(values(rows=rows, columns=15)), None)
+    assert np.count_nonzero(search.emphasis) == layers
 
 
 def bend_is_fitted(data: Array) -> bool:

@@ -68,6 +68,10 @@ FINE, FINE_BENDS = 0.004, 0.04
 """Least sampling errors that errors are held against, of 62,500 records and, for bends of values, of 625: no analysis
 needs finer moments, and bends are long in coming."""
 
+MEANS = 0.08
+"""Twice the error of the mean of a group, in standard deviations, that leaves nothing to do: less than the sampling
+error of groups of fewer than 150 records, which count so much more."""
+
 PROPOSALS, LEAST_PASSES, MOST_PASSES = 60_000_000, 6, 400
 """Exchanges tried at most, in passes over all cells; many rows need few passes, as many exchanges help a sum."""
 
@@ -84,11 +88,7 @@ records can hide."""
 EMPHASIS = np.array([48.0, 8.0, 8.0, 8.0, 0.0])
 """How much the layers count: covariances are what most analyses are made of; squares of values have single moments."""
 
-SINGLE, CAREFUL_SINGLE = 1.0, 0.1
-"""How much single moments count, between features of different layers and with levels. With weights or missing cells,
-means are among them, and the search would get stuck."""
-
-SIMPLE, BENDS = 4.0, 3.0
+SIMPLE, BENDS = 4.0, 5.0
 """How much more group means, two-way tables, heaps and bends of values count than bends of ranks: of a rare level, they
 are far off in its own units. And how much more than these bends of values count, which are long in coming."""
 
@@ -231,6 +231,7 @@ class ExchangeSearch:
         self.blocks = feature_blocks(values, labels, self.fixed, squares=bends, bands=along)
         self.emphasis = EMPHASIS[: self.blocks.depth]
         self.left_out: list[NDArray[np.intp]] = []
+        self.spreads = self._spreads(original.values.columns)
         features = self.features(list(original.values.columns), labels)
         self._leave_out(features)
         self.target = second_moments(features, self.weights)
@@ -238,15 +239,16 @@ class ExchangeSearch:
         del features
         ridge = (RIDGE if original.weights is None else WEIGHTED_RIDGE) * np.eye(self.blocks.values)
         layers = [np.linalg.inv(self.target[own, own] + ridge) for own in self.blocks.layers]
-        plain = original.weights is None and present is None
         owner, degree = self.blocks.owner, self.blocks.degree
         simple = np.add.outer(degree, degree) <= 2
-        weight = np.where(simple, SIMPLE * SINGLE, SINGLE) if plain else CAREFUL_SINGLE
+        self.unit = np.maximum(1 / np.sqrt(self.count), np.where(self.blocks.bent, FINE_BENDS, FINE))
+        self.unit, usual = np.where(self.blocks.means, self._units_of_means(), self.unit), self.unit
+        weight = np.where(simple, SIMPLE, 1.0) * np.square(usual / self.unit)
         weight = np.where(self.blocks.bent, BENDS * weight, weight)
         weight = np.where(fitted & ~self.blocks.in_layers & (owner[:, None] != owner), weight, 0.0)
         inverse = np.ascontiguousarray(np.array(layers))
         emphasis = np.append(self.emphasis, np.zeros(self.blocks.width - self.blocks.levels.start))
-        self.goal = Goal(self.target, fitted, weight, self.blocks.layers, inverse, emphasis)
+        self.goal = Goal(self.target.copy(), fitted, weight, self.blocks.layers, inverse, emphasis)
 
     def _anchors(self, weighted: bool) -> list[Array]:
         """Columns that stay, in addition to the public ones, and whose moments with the others are means.
@@ -324,9 +326,28 @@ class ExchangeSearch:
     ) -> Arranged:
         """The best order that was found from that of the columns, which are used up, and of the labels on."""
         columns[:0] = self.stay
+        self._aim_at_means(columns)
         features = self.features(columns, labels)
         settled = self.run(features, stream)
         return Arranged(self.values(features, marginals), self.labels(features, labels), settled)
+
+    def _spreads(self, columns: Sequence[Array]) -> Array:
+        """Standard deviations of the columns that move (the last ones), within limits, if groups have means of them;
+        1 for all other features.
+        """
+        found = np.ones(self.blocks.width)
+        if not self.blocks.means.any():
+            return found
+        for j, (column, limits) in enumerate(zip(columns[len(columns) - len(self.limits) :], self.limits, strict=True)):
+            cells = within(column, limits)[:]
+            found[self.fixed + j] = (cells if self.present is None else cells[self.present[:, j]]).std()
+        return found
+
+    def _aim_at_means(self, columns: Sequence[Array]) -> None:
+        """Set the moments that bring the means of groups back: more, if a column has lost spread at its ends."""
+        now = self._spreads(columns)
+        more = np.maximum(self.spreads / np.where(now > 0, now, np.inf), 1.0)
+        self.goal.target[:] = self.target * np.where(self.blocks.means, np.outer(more, more), 1.0)
 
     def features(self, columns: list[Array], labels: Sequence[NDArray[np.intp]]) -> Features:
         """Rows x features of public and confidential columns, which are used up, and of labels.
@@ -371,8 +392,13 @@ class ExchangeSearch:
     def _errors(self, error: Array) -> Array:
         """The largest error of a correlation in each layer and of a single moment, in units of its sampling error."""
         between = self.blocks.owner[:, None] != self.blocks.owner
-        unit = np.maximum(1 / np.sqrt(self.count), np.where(self.blocks.bent, FINE_BENDS, FINE))
-        return self.goal.by_part(np.abs(error) * between / unit, np.max)
+        return self.goal.by_part(np.abs(error) * between / self.unit, np.max)
+
+    def _units_of_means(self) -> Array:
+        """What the errors of moments with levels are held against, so that means of groups are alike: features."""
+        roots = np.sqrt(np.clip(1 - np.diag(self.target), 0.0, 1.0))
+        units: Array = np.clip(MEANS * np.maximum(roots[:, None], roots), FINE, max(1 / np.sqrt(self.count), FINE))
+        return units
 
     def _largest(self, error: Array) -> tuple[float, float]:
         """The largest error of a correlation, and of a rank correlation, between a moving column and any other."""

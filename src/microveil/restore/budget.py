@@ -11,10 +11,13 @@ from microveil.core.arrays import Array, Mask
 from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.restore.features import HEAPS, LAYERS, LEVELS, FeatureBlocks
 
-LAYERED_PER_ROW, SINGLE_PER_ROW, MANY_ROWS = 1.25, 0.5, 4_000
+LAYERED_PER_ROW, SINGLE_PER_ROW = 1.25, 0.5
 """The budget: correlations of all layers, and single moments, that are fitted to at most, for each record; more sums
-are more than the records can hide. Bends are many, and the strongest of them owe most to chance: a table needs so many
-rows for each of them that is fitted to per record."""
+are more than the records can hide."""
+
+SOME_ROWS, MANY_ROWS = 1_500, 4_000
+"""Rows that a table needs for each single moment that is fitted to per record: some for those with labels, many for
+bends, whose strongest owe most to chance. In small tables both would tell who is in the file."""
 
 BENT = 0.25
 """Share of the single moments beyond labels that bends of values may have, before labels take all of them."""
@@ -30,9 +33,9 @@ WEAK = 2.0
 def within_budget(blocks: FeatureBlocks, target: Array, count: int, share: float) -> Mask:
     """The moments that there are records enough for: features x features.
 
-    Values and ranks come first; layers of squared and cubed ranks if all layers together leave room; then single
-    moments: the strongest bends of values, those with labels (most group means and small two-way tables, large ones,
-    what is left of the small), and last the strongest others, those of heaps before bends of ranks.
+    Values and ranks come first; layers of squared and cubed ranks if those before them leave room; then single
+    moments: the strongest bends of values, those with labels (most group means and small two-way tables, then mean
+    ranks; large tables; what is left of the small), and last the strongest others, heaps before bends of ranks.
 
     Args:
         blocks: the features.
@@ -42,9 +45,9 @@ def within_budget(blocks: FeatureBlocks, target: Array, count: int, share: float
     """
     degree, owner, kind, values = blocks.degree, blocks.owner, blocks.kind, blocks.values
     chosen = blocks.in_layers.copy()
-    if LAYERS * values * (values - 1) // 2 > LAYERED_PER_ROW * count:
-        for own in blocks.layers[2:]:
-            chosen[own, own] = False
+    for layer in range(2, LAYERS):
+        if (layer + 1) * values * (values - 1) // 2 > LAYERED_PER_ROW * count:
+            chosen[blocks.layers[layer], blocks.layers[layer]] = False
     p, q = np.nonzero(np.triu(owner[:, None] != owner) & ~blocks.in_layers)
     low, high = np.minimum(degree[p], degree[q]), np.maximum(degree[p], degree[q])
     order_of = np.maximum(low, 1) + high
@@ -56,11 +59,11 @@ def within_budget(blocks: FeatureBlocks, target: Array, count: int, share: float
     bent = np.flatnonzero(squared & (low == 0))
     simple = np.flatnonzero((order_of <= 2) & ~crossed & ~heaped)
     strong = np.flatnonzero(((order_of > 2) | heaped) & (strength * np.sqrt(count) >= WEAK) & ~crossed)
-    most = int(SINGLE_PER_ROW * count)
-    room = int(count * min(SINGLE_PER_ROW, count / share / MANY_ROWS))
+    most, room = (int(count * min(SINGLE_PER_ROW, count / share / rows)) for rows in (SOME_ROWS, MANY_ROWS))
     bent = bent[np.argsort(-strength[bent], kind="stable")][: int(BENT * room)]
     size = np.where(kind == LEVELS, np.bincount(owner[kind == LEVELS], minlength=blocks.width)[owner], 1)
-    simple = simple[np.argsort(-strength[simple], kind="stable")]
+    ranked = (kind == 1)[[p[simple], q[simple]]].any(axis=0)
+    simple = simple[np.lexsort((-strength[simple], ranked))]
     weight = np.where(kind == LEVELS, 1 - 1 / size, 1.0)  # levels add up to one: the last follows from the others
     cost, large = weight[p[simple]] * weight[q[simple]], size[p[simple]] * size[q[simple]] > LARGE_TABLE
     early = np.cumsum(np.where(large, 0.0, cost)) <= SMALL_FIRST * (most - bent.size)

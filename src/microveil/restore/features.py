@@ -172,6 +172,12 @@ class FeatureBlocks:
         return pairs
 
     @cached_property
+    def means(self) -> Mask:
+        """Which pairs of features are a value and a level, so that moments are means of groups: features x features."""
+        pairs: Mask = (self.kind == 0)[:, None] & (self.kind == LEVELS)
+        return pairs | pairs.T
+
+    @cached_property
     def moving(self) -> NDArray[np.int64]:
         """Columns that move x (place in the layers, or -1; first and last of other features), for the compiled loop."""
         numbers = np.zeros((self.values, 3), np.int64)
