@@ -296,13 +296,6 @@ def test_small_tables_have_fewer_moments_with_labels(rows: int, most: int) -> No
     assert 0.5 * most <= count <= most
 
 
-@pytest.mark.parametrize(("rows", "layers"), [(200, 2), (300, 3), (400, 4)])
-def test_layers_are_fitted_one_by_one(rows: int, layers: int) -> None:
-    """Squares of ranks, then cubes, as the records allow."""
-    search = ExchangeSearch(table(values(rows=rows, columns=15)), None)
-    assert np.count_nonzero(search.emphasis) == layers
-
-
 def bend_is_fitted(data: Array) -> bool:
     """Is the moment between the squared values of the first column and the values of the second a goal?"""
     search = ExchangeSearch(table(data), None)

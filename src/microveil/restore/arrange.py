@@ -229,6 +229,8 @@ class ExchangeSearch:
         values = len(self.anchors) + len(original.names)
         along = moving_along(original, present, self.fixed, heaps=round(self.count / share) <= most)
         self.blocks = feature_blocks(values, labels, self.fixed, squares=bends, bands=along)
+        # In small tables, what brings the means of their small groups back brings records back.
+        self.means = self.blocks.means & (self.count >= fewest)
         self.emphasis = EMPHASIS[: self.blocks.depth]
         self.left_out: list[NDArray[np.intp]] = []
         self.spreads = self._spreads(original.values.columns)
@@ -242,7 +244,7 @@ class ExchangeSearch:
         owner, degree = self.blocks.owner, self.blocks.degree
         simple = np.add.outer(degree, degree) <= 2
         self.unit = np.maximum(1 / np.sqrt(self.count), np.where(self.blocks.bent, FINE_BENDS, FINE))
-        self.unit, usual = np.where(self.blocks.means, self._units_of_means(), self.unit), self.unit
+        self.unit, usual = np.where(self.means, self._units_of_means(), self.unit), self.unit
         weight = np.where(simple, SIMPLE, 1.0) * np.square(usual / self.unit)
         weight = np.where(self.blocks.bent, BENDS * weight, weight)
         weight = np.where(fitted & ~self.blocks.in_layers & (owner[:, None] != owner), weight, 0.0)
@@ -336,7 +338,7 @@ class ExchangeSearch:
         1 for all other features.
         """
         found = np.ones(self.blocks.width)
-        if not self.blocks.means.any():
+        if not self.means.any():
             return found
         for j, (column, limits) in enumerate(zip(columns[len(columns) - len(self.limits) :], self.limits, strict=True)):
             cells = within(column, limits)[:]
@@ -347,7 +349,7 @@ class ExchangeSearch:
         """Set the moments that bring the means of groups back: more, if a column has lost spread at its ends."""
         now = self._spreads(columns)
         more = np.maximum(self.spreads / np.where(now > 0, now, np.inf), 1.0)
-        self.goal.target[:] = self.target * np.where(self.blocks.means, np.outer(more, more), 1.0)
+        self.goal.target[:] = self.target * np.where(self.means, np.outer(more, more), 1.0)
 
     def features(self, columns: list[Array], labels: Sequence[NDArray[np.intp]]) -> Features:
         """Rows x features of public and confidential columns, which are used up, and of labels.

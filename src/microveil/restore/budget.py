@@ -33,7 +33,7 @@ WEAK = 2.0
 def within_budget(blocks: FeatureBlocks, target: Array, count: int, share: float) -> Mask:
     """The moments that there are records enough for: features x features.
 
-    Values and ranks come first; layers of squared and cubed ranks if those before them leave room; then single
+    Values and ranks come first; layers of squared and cubed ranks if all layers together leave room; then single
     moments: the strongest bends of values, those with labels (most group means and small two-way tables, then mean
     ranks; large tables; what is left of the small), and last the strongest others, heaps before bends of ranks.
 
@@ -45,9 +45,9 @@ def within_budget(blocks: FeatureBlocks, target: Array, count: int, share: float
     """
     degree, owner, kind, values = blocks.degree, blocks.owner, blocks.kind, blocks.values
     chosen = blocks.in_layers.copy()
-    for layer in range(2, LAYERS):
-        if (layer + 1) * values * (values - 1) // 2 > LAYERED_PER_ROW * count:
-            chosen[blocks.layers[layer], blocks.layers[layer]] = False
+    if LAYERS * values * (values - 1) // 2 > LAYERED_PER_ROW * count:
+        for own in blocks.layers[2:]:
+            chosen[own, own] = False
     p, q = np.nonzero(np.triu(owner[:, None] != owner) & ~blocks.in_layers)
     low, high = np.minimum(degree[p], degree[q]), np.maximum(degree[p], degree[q])
     order_of = np.maximum(low, 1) + high
