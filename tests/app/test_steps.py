@@ -175,6 +175,24 @@ def test_bad_files_get_a_sentence_and_two_cases_stay_apart(visitor: Visitor) -> 
         assert "planted_4711" not in page
 
 
+def test_work_that_ends_while_a_page_is_made_leaves_it_whole(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said that the file could not be read, and nothing loaded the page again."""
+    visitor.send("wages.csv", wages())
+    visitor.wait()
+    page = visitor.pages.page
+
+    def ended_meanwhile(*args: Any, **content: Any) -> Any:
+        content["case"].work.over = True
+        return page(*args, **content)
+
+    work = visitor.case.work
+    assert work is not None
+    work.over = False
+    monkeypatch.setattr(visitor.pages, "page", ended_meanwhile)
+    assert 'id="work"' in visitor.page("data"), "which asks how far it is, and loads itself again"
+    assert 'class="data"' in visitor.page("data")
+
+
 def test_a_worker_that_dies_is_a_message_and_cancelling_too(visitor: Visitor) -> None:
     visitor.send("a.csv", wages())
     visitor.wait()

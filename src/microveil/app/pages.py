@@ -108,14 +108,15 @@ class Pages:
         case, step = self._case(request), request.path_params["action"]
         if step not in PLACES:
             raise HTTPException(404)
+        busy = case.busy  # asked once: work that ends while the page is made must not leave it without its content
         ready = case.table is not None and (step not in ("compare", "release") or case.candidates)
-        if step != "data" and not ready and not case.busy:
+        if step != "data" and not ready and not busy:
             return RedirectResponse(f"/case/{case.id}/{'data' if case.table is None else 'protect'}", 303)
         notice, case.notice = case.notice, ""
         if case.work is not None and case.work.failed and case.table is not None:  # told once; the table is there still
             notice, case.work = case.work.failed, None
-        content = {} if case.busy or case.table is None else shown.PAGES[step](case, request.query_params)
-        return self.page(request, step, case=case, notice=notice, steps=STEPS, **content)
+        content = {} if busy or case.table is None else shown.PAGES[step](case, request.query_params)
+        return self.page(request, step, case=case, busy=busy, notice=notice, steps=STEPS, **content)
 
     async def action(self, request: Request) -> Response:
         """Do what a form says, and show what came of it."""

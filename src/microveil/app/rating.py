@@ -115,7 +115,8 @@ class RatingPages:
 
     async def organiser(self, request: Request) -> Response:
         """How far everybody is, and what they said together."""
-        return self.pages.page(request, "panel", panel=self._panel(request))
+        panel = self._panel(request)
+        return self.pages.page(request, "panel", panel=panel, busy=panel.busy)
 
     async def action(self, request: Request) -> Response:
         """Hand over, ask for scores, cancel, close."""
