@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import microveil as mv
 from microveil.measures import base
-from microveil.measures.nearest import surroundings
+from microveil.measures.nearest import nearest_records
 from microveil.measures.risk import proportions
 
 Array = NDArray[np.float64]
@@ -108,7 +108,7 @@ def tried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param == "sampled":
         monkeypatch.setattr(base, "EXACT_ROWS", 5)
         monkeypatch.setattr(proportions, "FEWEST_TRIED", 200)
-        monkeypatch.setattr(surroundings, "OUTLYING", 20)
+        monkeypatch.setattr(nearest_records, "OUTLYING", 20)
 
 
 @pytest.mark.quick("*-giant")

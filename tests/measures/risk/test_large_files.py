@@ -15,7 +15,7 @@ import microveil as mv
 from microveil.assessment.figures import GAUGES
 from microveil.core.table import Matrix
 from microveil.measures import base
-from microveil.measures.nearest import surroundings
+from microveil.measures.nearest import nearest_records
 from microveil.measures.nearest.neighbours import credit_by_stages, link
 from microveil.measures.risk import proportions
 
@@ -75,14 +75,14 @@ def test_the_credit_by_stages_is_that_of_the_whole_search(ratio: float, columns:
 @pytest.mark.usefixtures("large")
 def test_one_search_serves_all_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    search: Callable[..., tuple[Array, Array]] = surroundings.nearest
-    monkeypatch.setattr(surroundings, "nearest", lambda *of: calls.append(len(of[0])) or search(*of))
+    search: Callable[..., tuple[Array, Array]] = nearest_records.nearest
+    monkeypatch.setattr(nearest_records, "nearest", lambda *of: calls.append(len(of[0])) or search(*of))
     data = firms(3)
     asked = ["dbrl", "mahalanobis_linkage", "rank_linkage", "interval_disclosure", "near_matches", "max_record_risk"]
     found = mv.assess(data, noisy(data, 0.5), measures=[*asked, "membership"], seed=1, sanity=False)
     assert len(calls) == 6  # three kinds of distance, in the release and among the originals
     assert set(calls) == {calls[0]}
-    assert TRIED < calls[0] < TRIED + 3 * surroundings.OUTLYING
+    assert TRIED < calls[0] < TRIED + 3 * nearest_records.OUTLYING
     assert len(found.records_at_risk(10)["row"]) == 10
     assert len(calls) == 6
     alone = mv.assess(data, noisy(data, 0.5), measures=["dbrl"], seed=1, sanity=False)

@@ -19,9 +19,9 @@ from microveil.measures.base import (
     without_holes,
 )
 from microveil.measures.nearest.distances import Index, reach
+from microveil.measures.nearest.nearest_records import NearestRecords, nearest_records, outlying
 from microveil.measures.nearest.neighbours import Links, credit_by_stages, link, link_distant, link_pieces
 from microveil.measures.nearest.standardisation import VIEWS, known_together, on_axes
-from microveil.measures.nearest.surroundings import Surroundings, outlying, surroundings
 
 SHUFFLES = 200
 """Row-permuted releases that the chance of the best of many searches is measured on."""
@@ -119,15 +119,15 @@ def _on_axes(mean: Array, sd: Array, axes: Array | None, cells: Array, rows: sli
 
 def around_sample(
     name: str, original: Matrix, released: Matrix, tried: Index, *, others: bool = True, outliers: bool = False
-) -> Surroundings:
-    """`surroundings`; of a large file those of outlying records are searched as well, so that all attacks share it.
+) -> NearestRecords:
+    """`nearest_records`; of a large file those of outlying records are searched as well, so that all attacks share it.
 
     They come after the originals `tried`, if `outliers` are asked for.
     """
     rows = tried
     if are_many(original.shape[0]):
         rows = with_outlying(original, released, tried)
-    found = surroundings(name, original, released, rows, others=others)
+    found = nearest_records(name, original, released, rows, others=others)
     return found if outliers else found.first(tried.size)
 
 

@@ -20,8 +20,8 @@ from microveil.core.tolerances import LINKAGE_TIE
 from microveil.measures.base import Estimate, are_many, scales
 from microveil.measures.labels import LabelPair, indicator_columns
 from microveil.measures.nearest.distances import Index, reach
+from microveil.measures.nearest.nearest_records import NearestRecords
 from microveil.measures.nearest.standardisation import VIEWS
-from microveil.measures.nearest.surroundings import Surroundings
 from microveil.measures.risk.links import around_sample, with_outlying
 from microveil.measures.risk.proportions import PAIRS, attack, note_of, sample_note, sampled_rows
 from microveil.rules.domain import step_of
@@ -156,7 +156,7 @@ def search_matches(
     return rows, evidence
 
 
-def _evidence(name: str, around: Surroundings, tried: Index, floor: float, drawn: int) -> dict[str, MatchEvidence]:
+def _evidence(name: str, around: NearestRecords, tried: Index, floor: float, drawn: int) -> dict[str, MatchEvidence]:
     """The ratios of the records `tried` (rows) and of their strangers, from who is `around` them.
 
     `name` is that of the view; the `floor` is added to distances. What is usual is that of the first records, which

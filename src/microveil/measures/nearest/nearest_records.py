@@ -24,7 +24,7 @@ columns together, but at least one each), and those that are nearest to their ow
 
 
 @dataclass(frozen=True, repr=False)
-class Surroundings:
+class NearestRecords:
     """The nearest records of some originals (rows of each array), nearest first, and how far they are.
 
     `released` are two released records, and `own` says whose own is as near as the first; `others` are three originals,
@@ -43,12 +43,14 @@ class Surroundings:
         """For each the nearest original that it is not itself."""
         return np.where(self.others[:, 1] == tried, self.others[:, 0], self.others[:, 1])
 
-    def first(self, count: int) -> Surroundings:
+    def first(self, count: int) -> NearestRecords:
         """Those of the first originals alone."""
-        return Surroundings(*(getattr(self, one.name)[:count] for one in fields(self)))
+        return NearestRecords(*(getattr(self, one.name)[:count] for one in fields(self)))
 
 
-def surroundings(name: str, original: Matrix, released: Matrix, tried: Index, *, others: bool = True) -> Surroundings:
+def nearest_records(
+    name: str, original: Matrix, released: Matrix, tried: Index, *, others: bool = True
+) -> NearestRecords:
     """The neighbours of the originals `tried` (rows) in the view that a linkage (`name`) has of both files.
 
     Only with `others` the other originals are searched, too.
@@ -73,7 +75,7 @@ def surroundings(name: str, original: Matrix, released: Matrix, tried: Index, *,
     far = np.empty((tried.size, 0), dtype=np.intp), np.empty((tried.size, 0))
     if others:
         far = original.remember(("others", name, tried.tobytes()), among_others, released)
-    return Surroundings(*near, *far)
+    return NearestRecords(*near, *far)
 
 
 def outlying(original: Matrix, released: Matrix) -> Index:
