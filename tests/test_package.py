@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -84,6 +86,24 @@ def test_the_check_sees_files_that_import_each_other(
     monkeypatch.setattr(checker, "SOURCE", tmp_path)
     assert "microveil.core.two -> microveil.core.one" in checker.rings([one, two])[0]
     assert checker.rings([one]) == []
+
+
+def test_rooms_files_and_functions_can_be_read_in_one_sitting() -> None:
+    source = Path(mv.__file__).parent
+    assert len(list(source.glob("*.py"))) <= 8, "the public names, and seven modules"
+    nodes = []
+    for folder in {file.parent for file in source.rglob("*.py")}:
+        files = list(folder.glob("*.py"))
+        assert len(files) <= 20, folder.name
+        texts = {file.name: file.read_text(encoding="utf-8") for file in files}
+        assert {name: len(text.splitlines()) for name, text in texts.items() if len(text.splitlines()) > 450} == {}
+        nodes += [node for text in texts.values() for node in ast.walk(ast.parse(text))]
+    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert [name for name, times in classes.items() if times > 1] == [], "one name for one thing"
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 80] == []
+    parameters = [[a.arg for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)] for f in functions]
+    assert sum(len(set(names) - {"self", "cls"}) >= 8 for names in parameters) <= 15
 
 
 def test_the_project_names_its_license_and_is_typed() -> None:
