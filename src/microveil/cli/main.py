@@ -28,9 +28,12 @@ DONE, NOT_MET, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run, and turn whatever goes wrong into one line and an exit code."""
-    with stoppable(), _seldom_collecting(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # it is among the notes
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with stoppable(), _seldom_collecting(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DisclosureWarning)  # it is among the notes
+            code = _run(sys.argv[1:] if arguments is None else arguments)
+    except Stopped:  # as soon as signals are listened to, before anything ran
+        code = _stopped()
     if arguments is None:
         gc.freeze()  # the process ends: to look for garbage once more would take half a second
     sys.exit(code)
