@@ -18,8 +18,8 @@ FEW, MANY = 2**15, 2**30
 
 def in_order(column: Array) -> Array:
     """The cells that are there, in ascending order."""
-    in_place: Array = np.sort(column[~np.isnan(column)])
-    return in_place
+    missing = np.isnan(column)
+    return ascending(column[~missing] if missing.any() else column)
 
 
 def first_at(ordered: Array, value: float) -> int:
@@ -83,6 +83,12 @@ def ascending_order(column: Array) -> Index:
     if (ascending[1:] == ascending[:-1]).any() or np.isnan(ascending[-1:]).any():
         order = np.argsort(column, kind="stable")
     return order
+
+
+def ascending(column: Array) -> Array:
+    """The values in ascending order, none of them missing: a copy."""
+    in_place: Array = column[ascending_order(column)] if FEW <= column.size <= MANY else np.sort(column)
+    return in_place
 
 
 def mid_ranks(column: Array) -> Array:

@@ -114,9 +114,9 @@ class Matrix:
         """A column that stands beside these, kept where they are: in memory, it is the same one."""
         return column
 
-    def room_for_features(self, width: int) -> Any:
-        """Room for so many features of the rows, rows x features in single precision."""
-        return np.empty((self.shape[0], width), np.float32)
+    def room_for_features(self, count: int, width: int) -> Any:
+        """Room for so many features of so many rows, rows x features in single precision."""
+        return np.empty((count, width), np.float32)
 
     def with_columns(self, columns: Sequence[Array]) -> Matrix:
         """Other columns of the same rows."""

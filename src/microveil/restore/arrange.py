@@ -37,7 +37,7 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads
 from microveil.restore.budget import nearly_alike, within_budget
-from microveil.restore.calibrate import calibrated
+from microveil.restore.calibrate import MANY_ROWS, calibrated
 from microveil.restore.exchanges import (
     Features,
     Goal,
@@ -140,7 +140,8 @@ def arrange(
             columns.clear()
             return _arranged_in_clusters(clusters, marginals, original, stream)
     search = ExchangeSearch(original, present, stay=stay)
-    return search.arranged(calibrated(columns, marginals, original, stay), labels, marginals, stream)
+    start = calibrated(columns, marginals, original, search.limits, stay, many=original.count >= MANY_ROWS)
+    return search.arranged(start, labels, marginals, stream)
 
 
 def _with_columns_beside(original: Microdata) -> tuple[Microdata, list[Array] | None]:
@@ -172,7 +173,8 @@ def _arranged_in_clusters(
     order = np.argsort(clusters, kind="stable")
     ends = np.cumsum(np.bincount(clusters)).tolist()
     original = original.take(order)
-    kept = original.values.put_aside
+    whole = ExchangeSearch(original, None, borders=ends)
+    kept = whole.kept
     values = [kept(m.in_order_of(c[:])) for m, c in zip(marginals, original.confidential.columns, strict=True)]
     parts = []
     for number, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
@@ -182,14 +184,17 @@ def _arranged_in_clusters(
         labels = [generator.permutation(codes) for codes in part.labels.codes]
         inside = [Marginal(kept(np.sort(column[:]))) for column in start]
         search = ExchangeSearch(part, None, share=part.count / original.count)
-        parts.append(search.arranged(calibrated(start, inside, part), labels, inside, own))
+        many = original.count >= MANY_ROWS
+        start = calibrated(start, inside, part, search.limits, many=many, at_random=True)
+        parts.append(search.arranged(start, labels, inside, own))
     columns = [
         kept(np.concatenate([p[:] for p in pieces])) for pieces in zip(*(part.columns for part in parts), strict=True)
     ]
     labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
-    del values, parts, part, start, inside, search  # a large table has no room for them beside its features
-    found = ExchangeSearch(original, None, borders=ends).arranged(columns, labels, marginals, stream)
-    places = stream.child("places").generator().permutation(original.count)
+    # A large table has no room for them beside its features.
+    del original, values, parts, part, start, inside, search
+    found = whole.arranged(columns, labels, marginals, stream)
+    places = stream.child("places").generator().permutation(order.size)
     return Arranged([kept(c[:][places]) for c in found.columns], [c[places] for c in found.labels], found.settled)
 
 
@@ -212,7 +217,8 @@ class ExchangeSearch:
         self.share, self.borders = share, borders
         self.count, self.stay = original.count, original.regressors.columns if stay is None else stay
         moving = original.confidential.columns
-        self.kept, self.room = original.values.put_aside, original.values.room_for_features
+        place = original.values.with_columns([])  # which holds none of them
+        self.kept, self.room = place.put_aside, partial(place.room_for_features, original.count)
         self.limits = [limits_to_fit(column[:]) for column in moving]
         self.decided = [j for j, column in enumerate(moving) if few_decide(column[:], FEWEST_RECORDS)]
         weights = original.weights

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from microveil.core.arrays import Array
-from microveil.core.fewest_records import limits_to_fit, within
+from microveil.core.fewest_records import Limits, within
 from microveil.core.linalg import (
     inverse_square_root,
     nearest_rotation,
@@ -31,8 +31,9 @@ from microveil.restore.marginals import Marginal, mapped
 
 Root = Literal["symmetric", "triangular"]
 
-ROUNDS = 3
-"""Rounds of calibrating and mapping before the exchanges: they do most of the work, column by column."""
+ROUNDS, ROUNDS_OF_MANY, MANY_ROWS = 3, 1, 50_000
+"""Rounds of calibrating and mapping before the exchanges: they do most of the work, column by column. From so many rows
+on, exchanges are fast, and few of them are needed: rounds help from a random order only, and the first one most."""
 
 
 class ExactMoments(Step):
@@ -139,8 +140,8 @@ def calibrate(columns: Sequence[Array], original: Microdata, stay: Sequence[Arra
     in one of the two has nothing to do with the others, and stays, too.
     """
     public, weights, count = original.public, original.weights, original.count
-    pairs = zip(columns, original.confidential.columns, strict=True)
-    varying = [j for j, both in enumerate(pairs) if all(column.min() < column.max() for column in both)]
+    both = Matrix(columns), original.confidential
+    varying = [j for j in range(len(columns)) if all(matrix.varies(j) for matrix in both)]
     if is_wide(count, len(columns)) or not varying:
         return False  # more columns than dimensions are collinear
     now = Matrix([*(original.regressors.columns if stay is None else stay), *columns])
@@ -156,15 +157,33 @@ def calibrate(columns: Sequence[Array], original: Microdata, stay: Sequence[Arra
 
 
 def calibrated(
-    columns: list[Array], marginals: Sequence[Marginal], original: Microdata, stay: Sequence[Array] | None = None
+    columns: list[Array],
+    marginals: Sequence[Marginal],
+    original: Microdata,
+    limits: Sequence[Limits | None],
+    stay: Sequence[Array] | None = None,
+    *,
+    many: bool = False,
+    at_random: bool = False,
 ) -> list[Array]:
     """The values of the marginals in the order of the columns, in their place, brought near the moments column by
-    column; `stay` as for `calibrate`.
+    column.
+
+    Args:
+        columns: give the order, and are used up.
+        marginals: the values, column by column.
+        original: has the moments.
+        limits: how far out the values may be that count, column by column.
+        stay: as for `calibrate`.
+        many: is it (part of) a table of many rows?
+        at_random: is the order of the columns a random one?
     """
     own = original.confidential.columns
-    original = original.with_confidential([within(column, limits_to_fit(column[:])) for column in own])
-    for number in range(ROUNDS + 1 if columns else 0):
-        if number and not calibrate(columns, original, stay):
+    original = original.with_confidential([within(column, limit) for column, limit in zip(own, limits, strict=True)])
+    rounds = (ROUNDS_OF_MANY if at_random else 0) if many else ROUNDS
+    mapped(columns, marginals)
+    for _ in range(rounds if columns else 0):
+        if not calibrate(columns, original, stay):
             break
         mapped(columns, marginals)
     return columns

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ HEAP, MOST_HEAPS = 0.05, 10
 """Share of the records from which on those with the same number are a heap (zeros, round or filled-in numbers), and
 heaps of a column, at most."""
 
+TOGETHER, STRIP_ROWS = 4, 1_024
+"""Columns whose features are put into their places together, and rows of them that stay in the cache meanwhile."""
 
 Along = tuple[int, Bands, Array, int]
 """What moves along with a column of numbers: the column's number, the rule, the cells, and the kind of features."""
@@ -201,9 +204,16 @@ class FeatureBlocks:
         those over complete pairs. `room` makes room for so many features, where they are not held.
         """
         out = np.empty((len((columns or labels)[0]), self.width), np.float32) if room is None else room(self.width)
-        jobs: list[Callable[[], None]] = [partial(self._fill, out, columns, j, present) for j in range(len(columns))]
-        jobs += [partial(_put, out, b.first, b.features(codes)) for b, codes in zip(self.labels, labels, strict=True)]
-        in_threads(jobs, small=not isinstance(out, np.ndarray))  # what is not held has room for one column at a time
+        fills: list[Callable[[Features], None]]
+        fills = [partial(self._fill, columns=columns, j=j, present=present) for j in range(len(columns))]
+        for block, codes in zip(self.labels, labels, strict=True):
+            fills.append(partial(_put, first=block.first, features=block.features(codes)))
+        if not isinstance(out, np.ndarray):  # what is not held has room for one column at a time
+            for fill in fills:
+                fill(out)
+            return out
+        together = [fills[at : at + TOGETHER] for at in range(0, len(fills), TOGETHER)]
+        in_threads([partial(_fill_together, out, some) for some in together])
         return out
 
     def _fill(self, out: Features, columns: list[Array], j: int, present: Mask | None) -> None:
@@ -217,6 +227,35 @@ class FeatureBlocks:
         for block in self.bands:
             if block.owner == j:
                 _put(out, block.first, islice(block.features(column[:][rows]), block.last - block.first), 1, there)
+
+
+class _Strip:
+    """Features that are put into their places together, some rows at a time.
+
+    Put one by one, each would bring all rows into the cache again.
+    """
+
+    def __init__(self, out: NDArray[np.float32]) -> None:
+        self.out = out
+        self.made: dict[int, NDArray[np.float32]] = {}
+
+    def __setitem__(self, where: tuple[slice, int], values: Array | float) -> None:
+        self.made[where[1]] = np.broadcast_to(np.asarray(values, np.float32), len(self.out))
+
+    def put(self) -> None:
+        """Put them there."""
+        for start in range(0, len(self.out), STRIP_ROWS):
+            rows = slice(start, start + STRIP_ROWS)
+            for place, column in self.made.items():
+                self.out[rows, place] = column[rows]
+
+
+def _fill_together(out: NDArray[np.float32], fills: Sequence[Callable[[Any], None]]) -> None:
+    """Put the features of some columns into `out` (rows x features)."""
+    strip = _Strip(out)
+    for fill in fills:
+        fill(strip)
+    strip.put()
 
 
 def _put(
@@ -360,7 +399,6 @@ def standardised(values: Array) -> Array | float:
     low, high = float(values.min()), float(values.max())
     if high - low <= 4 * np.finfo(float).eps * max(abs(low), abs(high)):
         return 0.0
-    spread = float(values.std())
     out = values - float(values.mean())
-    out /= spread
+    out /= float(np.sqrt(np.square(out).mean()))
     return out

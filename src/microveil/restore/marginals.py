@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from microveil.core.arrays import Array, Mask
 from microveil.core.parameters import Step
 from microveil.core.rng import Stream
-from microveil.core.sorted_columns import ascending_order
+from microveil.core.sorted_columns import ascending, ascending_order
 from microveil.core.threads import in_threads
 from microveil.restore.smoothing import smoothed
 
@@ -71,9 +71,9 @@ class Marginals(Step):
     def of(self, column: Array, present: Mask | None, stream: Stream) -> Marginal:
         """The values the released column will have; the cells that are not present have values of their own."""
         if present is None or present.all():
-            return Marginal(self._values(np.sort(column[:]), stream))
+            return Marginal(self._values(ascending(column[:]), stream))
         column = column[:]
-        return Marginal(self._values(np.sort(column[present]), stream), np.sort(column[~present]), present)
+        return Marginal(self._values(ascending(column[present]), stream), ascending(column[~present]), present)
 
     def _values(self, values: Array, stream: Stream) -> Array:
         if self.marginals == "smoothed":

@@ -309,9 +309,9 @@ class RemoteMatrix(Matrix):
         _give_back(0)
         return cast(Array, out)
 
-    def room_for_features(self, width: int) -> DiskFeatures:
-        """Room for so many features of the rows."""
-        return DiskFeatures(self.shape[0], width, self.shelf.folder)
+    def room_for_features(self, count: int, width: int) -> DiskFeatures:
+        """Room for so many features of so many rows."""
+        return DiskFeatures(count, width, self.shelf.folder)
 
     def with_columns(self, columns: Sequence[Array]) -> RemoteMatrix:
         """Other columns of the same rows; arrays among them are put aside."""
