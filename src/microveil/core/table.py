@@ -114,6 +114,10 @@ class Matrix:
         """A column that stands beside these, kept where they are: in memory, it is the same one."""
         return column
 
+    def made_when_read(self, make: Callable[[], Array]) -> Array:
+        """A column beside these that `make` gives, the same each time: in memory, it is made once, now."""
+        return make()
+
     def room_for_features(self, width: int) -> Any:
         """Room for so many features of the rows, rows x features in single precision."""
         return np.empty((self.shape[0], width), np.float32)
