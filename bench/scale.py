@@ -4,9 +4,10 @@
     python bench/scale.py veil [rows]       the default method on amounts and labels, in blocks beside memory; 2,000,000
 
 Writes bench/scale.json and prints rows x columns x seconds x peak GB, and the ratio to the plain pass in the same run.
-Each run is a process of its own, so that its peak memory is its own; runs alternate, and ratios are medians, because a
-noisy machine slows both. CPU time counts, of all threads. Exit code 1 if a limit is exceeded, or if the cost of the
-larger file is off by more than GROWTH from growing with its rows.
+Above MOST_IN_MEMORY rows the default method runs in blocks only. Each run is a process of its own, so that its peak
+memory is its own; runs alternate, and ratios are medians, because a noisy machine slows both. CPU time counts, of all
+threads. Exit code 1 if a limit is exceeded, or if the cost of the larger file is off by more than GROWTH from growing
+with its rows.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import json
 import os
 import platform
 import resource
+import stat
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,10 @@ MOST_GB = 1.5
 VEIL_ROWS, VEIL_AMOUNTS, MOST_TIMES_MEMORY = 2_000_000, 13, 3.0
 """Of the default method: rows by default, amounts beside three columns of labels, and the CPU time that a run in blocks
 may take, in units of that in memory."""
+
+MOST_IN_MEMORY = 20_000_000
+MOST_BYTES_A_ROW = 420
+"""Of the temporary files of the default method on that table, at most at a time."""
 
 GROWTH = 0.15
 ROWS_AT_ONCE = 2**20
@@ -83,9 +91,19 @@ def veil(rows: int, folder: Path) -> int:
 
     source = folder / "in.parquet"
     make_mixed(rows, source)
-    found = {e: in_process("veil-run", e, source, folder / f"{e}.parquet") for e in ("memory", "stream")}
+    engines = ("stream",) if rows > MOST_IN_MEMORY else ("memory", "stream")
+    found = {e: in_process("veil-run", e, source, folder / f"{e}.parquet") for e in engines}
+    note("veil", {"rows": rows, "columns": VEIL_AMOUNTS + 3, **found})
     for engine, run in found.items():
-        print(f"{rows:>12,} x {VEIL_AMOUNTS + 3}  veil, {engine:<6}  {run['cpu']:7.1f} CPU s  {run['peak GB']:5.2f} GB")
+        print(
+            f"{rows:>12,} x {VEIL_AMOUNTS + 3}  veil, {engine:<6} {run['seconds']:7.1f} s  {run['cpu']:7.1f} CPU s  "
+            f"{run['peak GB']:5.2f} GB  {run['temporary GB']:5.2f} GB of temporary files"
+        )
+    if found["stream"]["temporary GB"] * 1e9 > MOST_BYTES_A_ROW * rows:
+        print(f"more than {MOST_BYTES_A_ROW} bytes of temporary files for each row")
+        return 1
+    if rows > MOST_IN_MEMORY:
+        return 0
     ratio = found["stream"]["cpu"] / found["memory"]["cpu"]
     same = pl.read_parquet(folder / "stream.parquet").equals(pl.read_parquet(folder / "memory.parquet"))
     print(f"{ratio:.2f} times the CPU time of memory (at most {MOST_TIMES_MEMORY:.0f}); the same rows: {same}")
@@ -97,11 +115,34 @@ def veil_run(engine: str, source: Path, target: Path) -> dict[str, float]:
     from microveil.workflow.protecting import protect_file
 
     make_mixed(5_000, target.with_name("small.parquet"))
+    most = [0]
+
+    def watch() -> None:
+        while True:
+            most.append(max(most.pop(), bytes_without_name()))
+            time.sleep(0.1)
+
+    threading.Thread(target=watch, daemon=True).start()
     for file in (target.with_name("small.parquet"), source):
-        cpu = time.process_time()
-        protect_file(file, target, seed=1, engine=engine, overwrite=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    return {"cpu": time.process_time() - cpu, "peak GB": peak}
+        wall, cpu = time.perf_counter(), time.process_time()
+        release = protect_file(file, target, seed=1, engine=engine, overwrite=True)
+    return {
+        "seconds": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+        "temporary GB": most[0] / 1e9,
+        **release.kept,
+    }
+
+
+def bytes_without_name() -> int:
+    """What files without a name that this process has opened take on the disk."""
+    total = 0
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # it has been closed meanwhile
+            seen = handle.stat()
+            total += seen.st_blocks * 512 if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 0 else 0
+    return total
 
 
 def plain(source: Path, target: Path) -> dict[str, float]:
@@ -195,6 +236,15 @@ def broken(sizes: list[dict[str, Any]]) -> list[str]:
     return said
 
 
+def note(key: str, *sizes: dict[str, Any]) -> None:
+    """Write figures of files of some sizes into the results, in the place of earlier ones of the same size."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    by_rows = {size["rows"]: size for size in [*known.get(key, []), *sizes]}
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    known |= {"machine": machine, key: [by_rows[rows] for rows in sorted(by_rows)]}
+    RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+
+
 def main() -> int:
     if sys.argv[1:2] == ["run"]:
         print(json.dumps(measured(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))))
@@ -212,12 +262,7 @@ def main() -> int:
             sizes.append(sized(count, Path(folder)))
         for which in ("plain", *METHODS):
             print(line(count, which, sizes[-1][which]), flush=True)
-    known = json.loads(RESULTS.read_text())["sizes"] if RESULTS.exists() else []
-    sizes_of_all = {size["rows"]: size for size in [*known, *sizes]}
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    RESULTS.write_text(
-        json.dumps({"machine": machine, "sizes": [sizes_of_all[k] for k in sorted(sizes_of_all)]}, indent=1) + "\n"
-    )
+    note("sizes", *sizes)
     problems = broken(sizes)
     print("\n".join(problems) or "all within their limits")
     return 1 if problems else 0

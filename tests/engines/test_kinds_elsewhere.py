@@ -19,8 +19,9 @@ import microveil as mv
 from microveil.core.errors import DataError, DisclosureWarning, MicroveilError
 from microveil.engines import renumbering
 from microveil.intake.from_dates import completed_years
-from microveil.storage import disk_columns
-from microveil.storage.disk_columns import DistinctCounter, Shelf
+from microveil.storage import distinct
+from microveil.storage.disk_columns import Shelf
+from microveil.storage.distinct import DistinctCounter
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
@@ -226,7 +227,7 @@ def test_different_rows_and_unique_ones_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: bool
 ) -> None:
     if buckets:
-        monkeypatch.setattr(disk_columns, "COPIES", 10**6)  # as if a thousand entries were all that fits
+        monkeypatch.setattr(distinct, "COPIES", 10**6)  # as if a thousand entries were all that fits
     rng = np.random.default_rng(2)
     frame = pl.DataFrame({"a": rng.integers(0, 3_000, 20_000), "b": rng.choice([0.0, -0.0, 1.5, np.nan], 20_000)})
     with Shelf(tmp_path, 10**8) as shelf:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from microveil.restore import arrange, limits
 from microveil.restore.exchanges import BLOCK, block_starts
 from microveil.restore.marginals import Marginals
 from microveil.storage import disk_columns
-from microveil.storage.disk_columns import DiskColumn, DiskFeatures, RemoteMatrix, Shelf
+from microveil.storage.disk_columns import DiskColumn, DiskFeatures, RemoteMatrix, Shelf, _NamelessFile
 from microveil.workflow import protecting
 
 ROWS, SEED = 9_000, 3
@@ -253,8 +254,36 @@ def test_an_arrangement_is_the_same_wherever_the_columns_are(shelf: Shelf, kind:
         start = [
             matrix.put_aside(np.random.default_rng(j).permutation(column[:])) for j, column in enumerate(matrix.columns)
         ]
-        found.append(arrange(start, marginals, table, None, streams.stream("arrange")))
+        found.append(arrange(start.copy, marginals, table, None, streams.stream("arrange")))
     inside, outside = found
     assert inside.settled == outside.settled
     for one, other in zip(inside.columns, outside.columns, strict=True):
         assert (one == other[:]).all()
+
+
+def bytes_without_name(folder: Path) -> int:
+    """What files without a name that this process has opened in a folder take there."""
+    found = 0
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            if handle.readlink().is_relative_to(folder) and handle.stat().st_nlink == 0:
+                found += handle.stat().st_blocks * 512
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="opened files are listed on Linux only")
+def test_temporary_files_are_let_go_with_their_last_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, width, levels = 60_000, 6, 3
+    label = np.random.default_rng(1).choice(["a", "b", "c"], rows)
+    amounts(rows, width).with_columns(label=pl.Series(label)).write_parquet(tmp_path / "in.parquet")
+    most = [0]
+
+    def seen(file: _NamelessFile, place: int, values: Any, write: Any = _NamelessFile._write) -> None:
+        write(file, place, values)
+        most[0] = max(most[0], bytes_without_name(tmp_path))
+
+    monkeypatch.setattr(_NamelessFile, "_write", seen)
+    mv.protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", seed=SEED, engine="stream")
+    original, features = 8 * width, 16 * width + 4 * levels
+    assert original < most[0] / rows < original + features + 8, "these and a column, at most"
+    assert bytes_without_name(tmp_path) == 0

@@ -43,7 +43,7 @@ def arranged(original: Microdata, present: NDArray[np.bool_] | None = None, seed
         Marginal(np.sort(c)) if mask is None or mask.all() else Marginal(np.sort(c[mask]), np.sort(c[~mask]), mask)
         for c, mask in zip(original.confidential.columns, masks, strict=True)
     ]
-    found = arrange(columns, marginals, original, present, stream(seed))
+    found = arrange(columns.copy, marginals, original, present, stream(seed))
     return np.column_stack(found.columns), found.settled
 
 
@@ -220,7 +220,7 @@ def arranged_with_labels(seed: int = 1) -> tuple[Array, list[NDArray[np.intp]], 
     )
     rng = np.random.default_rng(seed)
     columns = [rng.permutation(column) for column in data.T]
-    found = arrange(columns, [Marginal(np.sort(c)) for c in data.T], original, None, stream(seed))
+    found = arrange(columns.copy, [Marginal(np.sort(c)) for c in data.T], original, None, stream(seed))
     return data, labels, np.column_stack(found.columns), found.labels
 
 
@@ -244,7 +244,7 @@ def arranged_groups(data: Array, codes: NDArray[np.intp], marginals: list[Array]
     original = Microdata(plain.values, plain.names, labels=LabelColumns(("group",), (codes,)))
     rng = np.random.default_rng(seed)
     columns = [rng.permutation(column) for column in marginals]
-    found = arrange(columns, [Marginal(np.sort(c)) for c in marginals], original, None, stream(seed))
+    found = arrange(columns.copy, [Marginal(np.sort(c)) for c in marginals], original, None, stream(seed))
     sides = ((data, codes), (np.column_stack(found.columns), found.labels[0]))
     before, after = (np.array([x[own == g].mean(axis=0) for g in range(codes.max() + 1)]) for x, own in sides)
     return before / data.std(axis=0), after / data.std(axis=0)
@@ -330,7 +330,7 @@ def test_labels_alone_are_arranged() -> None:
     _, labels = labelled()
     ones = Matrix([np.ones(1_000)])
     original = Microdata(ones, ("1",), 1, labels=LabelColumns(("group", "other", "rare"), tuple(labels)))
-    found = arrange([], [], original, None, stream())
+    found = arrange(list, [], original, None, stream())
     before, after = (np.bincount(3 * first + second, minlength=12) for first, second, _ in (labels, found.labels))
     assert np.abs(before - after).sum() / 2 <= 0.01 * 1_000
 

@@ -22,7 +22,7 @@ def arranged(with_label: bool) -> tuple[np.ndarray, ...]:
     table = Microdata(Matrix([value, other]), ("v", "o"), labels=labels, beside=Beside([known], [released]))
     start = [rng.permutation(value), rng.permutation(other)]
     marginals = [Marginal(np.sort(value)), Marginal(np.sort(other))]
-    found = arrange(start, marginals, table, None, Streams.from_seed(1).stream("x"))
+    found = arrange(start.copy, marginals, table, None, Streams.from_seed(1).stream("x"))
     return known, released, value, codes, *found.columns, *found.labels
 
 

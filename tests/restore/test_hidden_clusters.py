@@ -37,7 +37,7 @@ def arranged(original: Microdata) -> Array:
     rng = np.random.default_rng(0)
     columns = [rng.permutation(column) for column in original.confidential.columns]
     marginals = [Marginal(np.sort(column)) for column in columns]
-    return np.column_stack(arrange(columns, marginals, original, None, STREAM).columns)
+    return np.column_stack(arrange(columns.copy, marginals, original, None, STREAM).columns)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -97,7 +97,7 @@ def test_labels_keep_their_relations() -> None:
     rng = np.random.default_rng(0)
     columns = [rng.permutation(column) for column in original.confidential.columns]
     marginals = [Marginal(np.sort(column)) for column in columns]
-    found = arrange(columns, marginals, original, None, STREAM)
+    found = arrange(columns.copy, marginals, original, None, STREAM)
     (codes,) = found.labels
     assert np.array_equal(np.bincount(codes), np.bincount(group))
     for number in range(3):

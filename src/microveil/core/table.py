@@ -114,6 +114,10 @@ class Matrix:
         """A column that stands beside these, kept where they are: in memory, it is the same one."""
         return column
 
+    def made_when_read(self, make: Callable[[], Array]) -> Array:
+        """A column beside these that `make` gives, the same each time: in memory, it is made once, now."""
+        return make()
+
     def room_for_features(self, count: int, width: int) -> Any:
         """Room for so many features of so many rows, rows x features in single precision."""
         return np.empty((count, width), np.float32)

@@ -22,7 +22,8 @@ from microveil.engines.survey import comparable
 from microveil.intake.from_dates import DateRule, as_days
 from microveil.intake.intake import Intake
 from microveil.io.blocks import BlockSource
-from microveil.storage.disk_columns import DiskColumn, DistinctCounter
+from microveil.storage.disk_columns import DiskColumn
+from microveil.storage.distinct import DistinctCounter
 
 
 @dataclass(frozen=True, repr=False)

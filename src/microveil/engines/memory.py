@@ -7,7 +7,7 @@ what else is done to rows is done piece by piece wherever they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, MicroveilError
-from microveil.core.moments import Profile, moments, pair_moments
+from microveil.core.moments import Moments, Profile, moments, pair_moments
 from microveil.core.rng import Streams
 from microveil.core.table import Matrix, Microdata, rows_by_group
 from microveil.decompose import Clustered
@@ -182,25 +182,22 @@ def _run_stratum(
     else:
         core = _filled(core, present, context)
         summary = moments(core.pieces, core.count, weights=core.weights)
-    if isinstance(plan.decompose, Clustered):
-        pipeline = partial(clustered, context, core)
-    elif isinstance(core, RemoteTable):
-        pipeline = partial(perturbed_columns, context, core, summary, places)
-    else:
-        later = partial(rebuild_map, dependence, table.confidential_names)
-        pipeline = partial(protected, context, core, summary, places, later, aside.varying)
-    columns, spectrum = pipeline()
-    place = {j: at for at, j in enumerate(chosen)}
-    mapping = None
+    pipeline = _pipeline(context, core, summary, places, aside)
+    place, spectra, mapping = {j: at for at, j in enumerate(chosen)}, [], None
+
+    def perturbed() -> list[Array]:
+        """The very same columns each time: mapping uses them up."""
+        columns, spectrum = pipeline()
+        spectra.append(spectrum)
+        if plan.maps_values:
+            context.progress("arranging values", 0.9)
+        return columns
+
     if plan.maps_values:
-        context.progress("arranging values", 0.9)
-        # Mapping uses the columns up; where several mappings are tried, the pipeline gives the very same ones again.
-        ready = [columns]
-        del columns
         mapping = restored(
             plan.marginals,
             core,
-            lambda: ready.pop() if ready else pipeline()[0],
+            perturbed,
             lambda free: enforced(free, _domains(table, chosen, rules, mapped=False), present, core.weights, ())[0],
             present,
             context.stream("marginals"),
@@ -210,8 +207,9 @@ def _run_stratum(
             mapping = limited(mapping, aside, core, present, context.stream("limits"))
             rules = replace(rules, orders=(*rules.orders, *mapping.kept_orders))
             aside = replace(aside, rules=rules)
-        columns = pipeline()[0] if mapping is None else mapping.columns
         mapping = mapping and mapping.renumbered(dict(enumerate(chosen)))
+    columns = perturbed() if mapping is None else mapping.columns
+    spectrum = spectra[0] if spectra else pipeline()[1]
     totals = None if holes is None else Totals.with_holes(table, dependence, holes)
     columns = _with_moments(plan, core, present, columns, totals, mapped=mapping is not None)
     if plan.rounded:
@@ -237,10 +235,25 @@ def _run_stratum(
         untouched=spectrum.untouched,
         single=spectrum.axes.count == 1,
         ratios=rules.ratios,
-        restored=mapping,
+        restored=mapping and replace(mapping, columns=[]),  # nobody reads them again, and they take room
         labels=labels,
         enforcement=cost and replace(cost, columns=frozenset(chosen[j] for j in cost.columns)),
     )
+
+
+def _pipeline(
+    context: RunContext, core: Microdata, summary: Moments, places: list[int], aside: SetAside
+) -> Callable[[], tuple[list[Array], Spectrum]]:
+    """What perturbs the columns of the core, and tells the components behind them, wherever its rows are.
+
+    `summary` has its moments, `places` are those of the sensitive columns, and `aside` is what is not perturbed.
+    """
+    if isinstance(context.plan.decompose, Clustered):
+        return partial(clustered, context, core)
+    if isinstance(core, RemoteTable):
+        return partial(perturbed_columns, context, core, summary, places)
+    later = partial(rebuild_map, aside.dependence, aside.table.confidential_names)
+    return partial(protected, context, core, summary, places, later, aside.varying)
 
 
 def _among(orders: Sequence[OrderRule], place: Mapping[int, int]) -> list[OrderRule]:
@@ -268,7 +281,7 @@ def _labels_only(context: RunContext, table: Microdata, profile: Profile, rules:
 
 def _labels_arranged(context: RunContext, table: Microdata) -> Arranged:
     """Labels exchanged by themselves, where no numbers are mapped: none varies, or rows are too few to smooth."""
-    return arrange([], [], table.keep([]), None, context.stream("marginals").child("arrange"))
+    return arrange(list, [], table.keep([]), None, context.stream("marginals").child("arrange"))
 
 
 def _masked(

@@ -117,17 +117,21 @@ def _mapped(
     made = {table.confidential_names[rule.column] for rule in rules}
     original = replace(original, bands=tuple(bands for bands in table.bands if bands.source not in made))
     marginals = _marginals(step, original, present, stream)
-    found = arrange(gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
+    found = arrange(lambda: gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
     return Restored(without_gaps(found.columns, rules), found.settled, found.labels, gap_rules=rules)
 
 
 def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: Stream) -> list[Marginal]:
     """The values each released column will have."""
-    found, keep = [], table.values.put_aside
-    for j, column in enumerate(table.confidential.columns):
-        own = step.of(column, None if present is None else present[:, j], stream.child(f"smooth {j}"))
-        found.append(replace(own, values=keep(own.values), unseen=None if own.unseen is None else keep(own.unseen)))
-    return found
+    return [
+        step.of(
+            column,
+            None if present is None else present[:, j],
+            stream.child(f"smooth {j}"),
+            table.values.made_when_read,
+        )
+        for j, column in enumerate(table.confidential.columns)
+    ]
 
 
 def _unsettled(mapped: Restored) -> bool:

@@ -13,7 +13,8 @@ from microveil.intake.kinds import NUMBERS, find_kinds
 from microveil.io.blocks import BlockSource
 from microveil.io.frames.surveyed import ColumnFacts, SurveyedFrame, facts_of, plain_cells
 from microveil.io.frames.times import can_be_numbered_dates
-from microveil.storage.disk_columns import DistinctCounter, Shelf
+from microveil.storage.disk_columns import Shelf
+from microveil.storage.distinct import DistinctCounter
 
 if TYPE_CHECKING:
     from microveil.io.frames.dataframes import Frame

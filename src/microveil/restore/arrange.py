@@ -16,7 +16,7 @@ arrangements with the same sums comes out is chance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -37,7 +37,7 @@ from microveil.core.rng import Stream
 from microveil.core.table import Matrix, Microdata
 from microveil.core.threads import in_threads
 from microveil.restore.budget import nearly_alike, within_budget
-from microveil.restore.calibrate import MANY_ROWS, calibrated
+from microveil.restore.calibrate import MANY_ROWS, ROUNDS, ROUNDS_OF_MANY, calibrated
 from microveil.restore.exchanges import (
     Features,
     Goal,
@@ -115,10 +115,15 @@ class Arranged:
 
 
 def arrange(
-    columns: list[Array], marginals: Sequence[Marginal], original: Microdata, present: Mask | None, stream: Stream
+    columns: Callable[[], list[Array]],
+    marginals: Sequence[Marginal],
+    original: Microdata,
+    present: Mask | None,
+    stream: Stream,
 ) -> Arranged:
     """The values of the marginals in an order that starts from that of the `columns`, which are used up.
 
+    The columns are asked for when the target is known, as a large table has no room for them beside its features.
     `original` has public columns, which stay, and the confidential ones (without holes) whose moments are the target.
     Its labels start in a random order. With too many columns for its rows it stays with the first order, and how near
     that comes is not measured. Columns that it stands beside (those of the units of the rows) stay as they are
@@ -132,15 +137,18 @@ def arrange(
     original, stay = _with_columns_beside(original)
     width = len(original.names) + len(labels)
     if width * ROWS_PER_COLUMN > original.count:
-        return Arranged(mapped(columns, marginals), labels, None)
+        return Arranged(mapped(columns(), marginals), labels, None)
     # Beside public columns or weights, which stay where they are, values would tell the cluster of each record.
     if present is None and original.public == 0 and original.weights is None:
         clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
         if clusters is not None:
-            columns.clear()
             return _arranged_in_clusters(clusters, marginals, original, stream)
     search = ExchangeSearch(original, present, stay=stay)
-    start = calibrated(columns, marginals, original, search.limits, stay, many=original.count >= MANY_ROWS)
+    start = columns()
+    rounds = ROUNDS if original.count < MANY_ROWS else 0
+    held = [marginal.put_aside(original.values.put_aside) for marginal in marginals] if rounds else marginals
+    calibrated(start, held, original, search.limits, stay, rounds=rounds)
+    del held  # they are made again when features give way
     return search.arranged(start, labels, marginals, stream)
 
 
@@ -175,7 +183,8 @@ def _arranged_in_clusters(
     original = original.take(order)
     whole = ExchangeSearch(original, None, borders=ends)
     kept = whole.kept
-    values = [kept(m.in_order_of(c[:])) for m, c in zip(marginals, original.confidential.columns, strict=True)]
+    pairs = zip(marginals, original.confidential.columns, strict=True)
+    values = [kept(marginal.put_aside(kept).in_order_of(column[:])) for marginal, column in pairs]
     parts = []
     for number, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         own = stream.child(f"cluster {number}")
@@ -184,8 +193,8 @@ def _arranged_in_clusters(
         labels = [generator.permutation(codes) for codes in part.labels.codes]
         inside = [Marginal(kept(np.sort(column[:]))) for column in start]
         search = ExchangeSearch(part, None, share=part.count / original.count)
-        many = original.count >= MANY_ROWS
-        start = calibrated(start, inside, part, search.limits, many=many, at_random=True)
+        rounds = ROUNDS if original.count < MANY_ROWS else ROUNDS_OF_MANY
+        start = calibrated(start, inside, part, search.limits, rounds=rounds)
         parts.append(search.arranged(start, labels, inside, own))
     columns = [
         kept(np.concatenate([p[:] for p in pieces])) for pieces in zip(*(part.columns for part in parts), strict=True)
@@ -337,7 +346,10 @@ class ExchangeSearch:
         self._aim_at_means(columns)
         features = self.features(columns, labels)
         settled = self.run(features, stream)
-        return Arranged(self.values(features, marginals), self.labels(features, labels), settled)
+        labels = self.labels(features, labels)
+        if not isinstance(features, np.ndarray):
+            features.shorten(self.blocks.layers[1].stop)  # values are in the order of their ranks
+        return Arranged(self.values(features, marginals), labels, settled)
 
     def _spreads(self, columns: Sequence[Array]) -> Array:
         """Standard deviations of the columns that move (the last ones), within limits, if groups have means of them;
@@ -388,7 +400,7 @@ class ExchangeSearch:
         first = self.blocks.layers[1].start + self.fixed
 
         def ordered(place: int, marginal: Marginal) -> Array:
-            return self.kept(marginal.in_order_of(features[:, place]))
+            return self.kept(marginal.put_aside(self.kept).in_order_of(features[:, place]))
 
         jobs = [partial(ordered, place, marginal) for place, marginal in enumerate(marginals, first)]
         return in_threads(jobs, small=not isinstance(features, np.ndarray))

@@ -163,8 +163,7 @@ def calibrated(
     limits: Sequence[Limits | None],
     stay: Sequence[Array] | None = None,
     *,
-    many: bool = False,
-    at_random: bool = False,
+    rounds: int = ROUNDS,
 ) -> list[Array]:
     """The values of the marginals in the order of the columns, in their place, brought near the moments column by
     column.
@@ -175,12 +174,10 @@ def calibrated(
         original: has the moments.
         limits: how far out the values may be that count, column by column.
         stay: as for `calibrate`.
-        many: is it (part of) a table of many rows?
-        at_random: is the order of the columns a random one?
+        rounds: how often they are brought nearer.
     """
     own = original.confidential.columns
     original = original.with_confidential([within(column, limit) for column, limit in zip(own, limits, strict=True)])
-    rounds = (ROUNDS_OF_MANY if at_random else 0) if many else ROUNDS
     mapped(columns, marginals)
     for _ in range(rounds if columns else 0):
         if not calibrate(columns, original, stay):

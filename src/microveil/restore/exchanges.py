@@ -39,6 +39,9 @@ class RemoteFeatures(Protocol):
     def __setitem__(self, where: tuple[slice, int], values: Array | NDArray[np.float32] | float) -> None:
         """Put a feature of all rows into its place."""
 
+    def shorten(self, width: int) -> None:
+        """Give back the room of all features but so many, the first ones."""
+
 
 Features = NDArray[np.float32] | RemoteFeatures
 """Rows x features, held or not."""

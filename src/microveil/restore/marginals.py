@@ -8,8 +8,8 @@ draws them anew, a window of neighbours at a time (`restore/smoothing`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -68,12 +68,25 @@ class Marginals(Step):
         """Are there enough values to smooth?"""
         return count >= GROUPS * self.tail_group
 
-    def of(self, column: Array, present: Mask | None, stream: Stream) -> Marginal:
-        """The values the released column will have; the cells that are not present have values of their own."""
+    def of(
+        self,
+        column: Array,
+        present: Mask | None,
+        stream: Stream,
+        made: Callable[[Callable[[], Array]], Array] = lambda make: make(),
+    ) -> Marginal:
+        """The values the released column will have; the cells that are not present have values of their own.
+
+        Args:
+            column: the original column, rows.
+            present: which of its cells are there, rows; None if all.
+            stream: of random numbers.
+            made: what gives a column, given how it is made: at once, or whenever it is read.
+        """
         if present is None or present.all():
-            return Marginal(self._values(ascending(column[:]), stream))
-        column = column[:]
-        return Marginal(self._values(ascending(column[present]), stream), ascending(column[~present]), present)
+            return Marginal(made(lambda: self._values(ascending(column[:]), stream)))
+        values = made(lambda: self._values(ascending(column[:][present]), stream))
+        return Marginal(values, made(lambda: ascending(column[:][~present])), present)
 
     def _values(self, values: Array, stream: Stream) -> Array:
         if self.marginals == "smoothed":
@@ -88,6 +101,11 @@ class Marginal:
     values: Array
     unseen: Array | None = None
     present: Mask | None = None
+
+    def put_aside(self, keep: Callable[[Array], Array]) -> Marginal:
+        """The same, with values that are made once, now, and are where `keep` puts them."""
+        unseen = None if self.unseen is None else keep(self.unseen[:])
+        return replace(self, values=keep(self.values[:]), unseen=unseen)
 
     def in_order_of(self, column: NDArray[np.floating[Any]]) -> Array:
         """The values in the order that another column has: its smallest cell gets the smallest value, and so on."""

@@ -1,4 +1,4 @@
-"""Columns of numbers on a disk, in files that have no name; tables of them, and counts of what is different in them.
+"""Columns of numbers on a disk, in files that have no name, and tables of them.
 
 A file without a name is readable by nobody else, and the system gives its space back when the process ends, however it
 ends: there is nothing to clean up after a crash. Reading and writing go through the system's cache, which is not part
@@ -11,10 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import secrets
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,6 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import Array
 from microveil.core.errors import FileError, ParameterError
-from microveil.core.late import pl
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
 from microveil.core.threads import worker_count
@@ -196,23 +196,47 @@ class DiskFeatures(_NamelessFile):
         With the `starts` of blocks (and the number of rows), parts are of whole blocks, whose features may change
         meanwhile, and are kept so.
         """
-        rows, width = self.shape
+        rows = self.shape[0]
         # A short rest goes with the part before.
         cuts = np.append(np.arange(0, max(rows - ROWS_AT_ONCE // 2, 1), ROWS_AT_ONCE), rows)
         cuts = cuts if starts is None else np.unique(starts[np.searchsorted(starts, cuts)])
-        for first, last in pairwise(cuts.tolist()):
-            size = last - first
-            across, part = np.empty((width, size), np.float32), np.empty((size, width), np.float32)
-            for feature in range(width):
-                self._fill(self._place(feature, first), across[feature])
-            for start in range(0, size, TURNED):
-                part[start : start + TURNED] = across[:, start : start + TURNED].T
-            yield first, part
-            if starts is not None:
-                for start in range(0, size, TURNED):
-                    across[:, start : start + TURNED] = part[start : start + TURNED].T
-                for feature in range(width):
-                    self._write(self._place(feature, first), across[feature])
+        spans = list(pairwise(cuts.tolist()))
+        # While one part is worked on, the next one is read, and the one before is written.
+        with ThreadPoolExecutor(1) as beside:
+            coming, written = beside.submit(self._turned, *spans[0]), None
+            for number, (first, _) in enumerate(spans):
+                part = coming.result()
+                if number + 1 < len(spans):
+                    coming = beside.submit(self._turned, *spans[number + 1])
+                yield first, part
+                if written is not None:
+                    written.result()
+                written = None if starts is None else beside.submit(self._put_back, first, part)
+            if written is not None:
+                written.result()
+
+    def _turned(self, first: int, last: int) -> NDArray[np.float32]:
+        """The features of some rows, rows x features."""
+        across = np.empty((self.shape[1], last - first), np.float32)
+        part = np.empty(across.shape[::-1], np.float32)
+        for feature, values in enumerate(across):
+            self._fill(self._place(feature, first), values)
+        for start in range(0, len(part), TURNED):
+            part[start : start + TURNED] = across[:, start : start + TURNED].T
+        return part
+
+    def _put_back(self, first: int, part: NDArray[np.float32]) -> None:
+        """Write the features of some rows (rows x features)."""
+        across = np.empty(part.shape[::-1], np.float32)
+        for start in range(0, len(part), TURNED):
+            across[:, start : start + TURNED] = part[start : start + TURNED].T
+        for feature, values in enumerate(across):
+            self._write(self._place(feature, first), values)
+
+    def shorten(self, width: int) -> None:
+        """Give back the space of all features but so many, the first ones."""
+        self.shape = self.shape[0], width
+        os.ftruncate(self._handle, self._place(width, 0))
 
     def _place(self, feature: int, row: int) -> int:
         """Where a cell is, in bytes."""
@@ -239,8 +263,21 @@ def on_disk(columns: Sequence[DiskColumn | LabelColumn]) -> Matrix:
     return Matrix(cast(Sequence[Array], columns))
 
 
+class ColumnMadeAgain:
+    """A column that is made again whenever it is read: what others on the disk tell takes no room beside them."""
+
+    def __init__(self, make: Callable[[], Array]) -> None:
+        self.make = make
+
+    def __getitem__(self, rows: slice) -> Array:
+        return self.make()[rows]
+
+
 class Shelf(ExitStack):
-    """Makes columns on a disk and lets go of them all; and says how much memory their user may take."""
+    """Makes columns on a disk, and says how much memory their user may take.
+
+    The space of a column is given back with the last reference to it, and at the end that of all.
+    """
 
     def __init__(self, folder: Path, memory: int) -> None:
         super().__init__()
@@ -248,7 +285,16 @@ class Shelf(ExitStack):
 
     def column(self, rows: int = 0) -> DiskColumn:
         """A new column of so many rows, with nothing in them yet."""
-        return self.enter_context(closing(DiskColumn(rows, self.folder)))
+        column = DiskColumn(rows, self.folder)
+        self.callback(_closed, weakref.ref(column))
+        return column
+
+
+def _closed(column: weakref.ref[DiskColumn]) -> None:
+    """Give the space of a column back, if it is still there."""
+    left = column()
+    if left is not None:
+        left.close()
 
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -304,10 +350,14 @@ class RemoteMatrix(Matrix):
 
     def put_aside(self, column: Array) -> Array:
         """A column that stands beside these, on the disk too; its space is given back with the last reference."""
-        out = DiskColumn(column.size, self.shelf.folder)
+        out = self.shelf.column(column.size)
         out.write(0, column)
         _give_back(0)
         return cast(Array, out)
+
+    def made_when_read(self, make: Callable[[], Array]) -> Array:
+        """A column beside these that is made of them whenever it is read, and takes no room."""
+        return cast(Array, ColumnMadeAgain(make))
 
     def room_for_features(self, count: int, width: int) -> DiskFeatures:
         """Room for so many features of so many rows."""
@@ -369,65 +419,3 @@ def _sort_in_buckets(column: Array, out: DiskColumn, shelf: Shelf) -> None:
         else:
             _append_sorted(out, [bucket[:]])
         bucket.close()
-
-
-WORDS = 3
-"""Of an entry: two halves of a hash, and how often it occurred."""
-
-COPIES = 4
-"""Of what is held while it is counted."""
-
-MOST_BUCKETS = 128
-"""Each is an open file."""
-
-
-class DistinctCounter:
-    """Counts different rows of tables that come in parts; `rows` are to be expected, and `room` is in bytes."""
-
-    def __init__(self, shelf: Shelf, rows: int, room: int) -> None:
-        self.shelf = shelf
-        self.keys = [secrets.randbits(64) for _ in range(2)]
-        self.most = max(room // (WORDS * BYTES * COPIES), 1_000)
-        needed = -(-rows // self.most)
-        self.bits = min((needed - 1).bit_length(), MOST_BUCKETS.bit_length() - 1) if needed > 1 else 0
-        self.held: Any = None
-        self.buckets: list[DiskColumn] = []
-
-    def add(self, cells: pl.DataFrame) -> None:
-        """Count some more rows."""
-        first, second = (cells.hash_rows(seed=key) for key in self.keys)
-        new = pl.DataFrame({"a": first, "b": second}).group_by("a", "b").agg(n=pl.len().cast(pl.UInt64))
-        self.held = new if self.held is None else _together(pl.concat([self.held, new]))
-        if self.held.height > self.most:
-            self._spread()
-
-    def counts(self) -> tuple[int, int]:
-        """How many are different, and how many of these occurred once."""
-        if self.buckets and self.held is not None:
-            self._spread()
-        parts = [] if self.held is None else [self.held]
-        different = single = 0
-        for part in parts or map(self._gathered, self.buckets):
-            different += part.height
-            single += int((part["n"] == 1).sum())
-        return different, single
-
-    def _spread(self) -> None:
-        """What is held goes to the buckets that its first bits name."""
-        entries = np.ascontiguousarray(self.held.select("a", "b", "n").to_numpy())
-        digits = entries[:, 0] >> np.uint64(64 - self.bits) if self.bits else np.zeros(len(entries), dtype=np.uint64)
-        order = np.argsort(digits, kind="stable")
-        ends = np.cumsum(np.bincount(digits.astype(np.intp), minlength=2**self.bits))
-        self.buckets = self.buckets or [self.shelf.column() for _ in ends]
-        for bucket, rows in zip(self.buckets, np.split(order, ends[:-1]), strict=True):
-            bucket.append(entries[rows].reshape(-1).view(np.float64))
-        self.held = None
-
-    def _gathered(self, bucket: DiskColumn) -> pl.DataFrame:
-        words: NDArray[np.uint64] = bucket[:].view(np.uint64)
-        bucket.close()
-        return _together(pl.DataFrame(words.reshape(-1, WORDS), schema=["a", "b", "n"]))
-
-
-def _together(entries: pl.DataFrame) -> pl.DataFrame:
-    return entries.group_by("a", "b").agg(pl.col("n").sum())
