@@ -1,17 +1,22 @@
 """Time and memory as tables grow: 10,000 to 10,000,000 rows of 13 amounts, and 10 to 300 columns of 10,000 rows.
 
-    python bench/growth.py [what ...]        veil pca ipso assess recommend; all by default, others keep their figures
+    python bench/growth.py [what ...] [--peer ENVIRONMENT/bin/python]
+                                      veil pca ipso assess recommend; all by default, others keep their figures
 
 `veil`, `pca` and `ipso` protect a table in memory, `assess` measures a release by `pca` with the default set, and
 `recommend` races three methods for a minute and checks its choice on all rows. Each run is a process of its own: CPU
 seconds of the call (all threads, without compiling and loading), seconds on the clock, and the peak memory of the
 process, libraries and data included. Beside `assess` stands a floor, in the same process: every column of both files
-in order, and 2,000 originals held against all released records by bare products in single precision.
+in order, and 2,000 originals held against all released records by bare products in single precision. Beside `veil` of
+100,000 and 1,000,000 rows stands, in the same run, the fastest peer we know, synthetic-tabular, in an environment of
+its own: it draws from a normal copula, and knows neither rules nor domains.
 Writes bench/growth.json and prints a table. Exit code 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 import os
 import platform
@@ -42,6 +47,17 @@ LIMITS = {("veil", 100_000): 1.5, ("veil", 1_000_000): 12.0, ("assess", 1_000_00
 
 MOST_TIMES_FLOOR = {("assess", 1_000_000): 20.0}
 """CPU seconds over those of the floor, whatever else the machine does."""
+
+PEER = """
+import time
+import numpy as np, pandas as pd, synthetic_tabular
+{amounts}
+for rows in (5_000, {rows}):
+    table = pd.DataFrame(amounts(rows, 13))
+    cpu = time.process_time()
+    synthetic_tabular.generate(table, n=rows, random_state=1)
+print(time.process_time() - cpu)
+"""
 
 SECONDS = 900.0
 """A run that takes longer is ended, and noted as such."""
@@ -120,7 +136,15 @@ def in_own_process(what: str, rows: int, columns: int) -> dict[str, Any]:
     return size | json.loads(found.stdout.splitlines()[-1])
 
 
-def main(asked: list[str]) -> int:
+def by_peer(python: str, rows: int) -> float:
+    """CPU seconds of the peer for so many rows of 13 amounts."""
+    code = PEER.format(amounts=inspect.getsource(amounts), rows=rows)
+    alone = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # threads that wait use CPU time, too
+    found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, env=os.environ | alone)
+    return float(found.stdout)
+
+
+def main(asked: list[str], peer: str | None) -> int:
     names = [*METHODS, "assess", "recommend"]
     old = json.loads(RESULTS.read_text(encoding="utf-8"))["cases"] if RESULTS.exists() else []
     cases = {(case["what"], case["rows"], case["columns"]): case for case in old}
@@ -135,6 +159,9 @@ def main(asked: list[str]) -> int:
                 if case["cpu_s"] is not None
                 else f"not done in {SECONDS:.0f} s"
             )
+            if peer and what == "veil" and (what, rows) in LIMITS and columns == 13:
+                case["times_peer"] = case["cpu_s"] / by_peer(peer, rows)
+                figures += f" {case['times_peer']:6.2f} times the peer"
             print(f"{what:10} {rows:>11,} x{columns:>4} {figures}", flush=True)
             about = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
             every = sorted(cases.values(), key=lambda c: (names.index(c["what"]), c["columns"] != 13, c["rows"]))
@@ -157,4 +184,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2], *map(int, sys.argv[3:]))))
     else:
-        sys.exit(main(sys.argv[1:]))
+        parser = argparse.ArgumentParser()
+        parser.add_argument("what", nargs="*")
+        parser.add_argument("--peer", help="the Python of an environment with synthetic-tabular")
+        given = parser.parse_args()
+        sys.exit(main(given.what, given.peer))
