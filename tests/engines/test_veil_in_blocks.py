@@ -273,7 +273,7 @@ def bytes_without_name(folder: Path) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="opened files are listed on Linux only")
 def test_temporary_files_are_let_go_with_their_last_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, width, levels = 60_000, 6, 3
+    rows, width, levels = 30_000, 6, 3
     label = np.random.default_rng(1).choice(["a", "b", "c"], rows)
     amounts(rows, width).with_columns(label=pl.Series(label)).write_parquet(tmp_path / "in.parquet")
     most = [0]
