@@ -25,6 +25,9 @@ A_HANDFUL = 5.0
 ONE = 1.5
 """Below so many, it is one record that has it."""
 
+FEW_ROWS = 500
+"""Rows up to which clusters with moments of their own would tell who is in a table."""
+
 
 def few_decide(column: Array, few: float = A_HANDFUL) -> bool:
     """Have fewer records than these most of the variance of a column? Squares, summed and squared, over fourths."""

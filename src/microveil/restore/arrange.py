@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.fewest_records import (
     FEW_ADD_UP,
+    FEW_ROWS,
     FEWEST_RECORDS,
     few_decide,
     limits_to_fit,
@@ -139,7 +140,7 @@ def arrange(
     if width * ROWS_PER_COLUMN > original.count:
         return Arranged(mapped(columns(), marginals), labels, None)
     # Beside public columns or weights, which stay where they are, values would tell the cluster of each record.
-    if present is None and original.public == 0 and original.weights is None:
+    if present is None and original.public == 0 and original.weights is None and original.count > FEW_ROWS:
         clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
         if clusters is not None:
             return _arranged_in_clusters(clusters, marginals, original, stream)
