@@ -88,7 +88,7 @@ def test_a_policy_that_is_not_met_leaves_nothing(source: Path, capsys: pytest.Ca
     [
         (
             ("--method", "ipso"),
-            "ipso cannot protect labels, and column 'region' has some; use veil (not on Spark), release",
+            "ipso cannot protect labels, and column 'region' has some; use veil, release",
         ),
         (("--method", "ipso", "--strata", "region"), "takes no strata"),
         (("--method", "ipso", "--shuffle-rows"), "takes no strata"),

@@ -372,7 +372,7 @@ MISTAKES: dict[str, tuple[pl.DataFrame, dict[str, Any], str]] = {
     "labels": (
         firms(),
         {},
-        "ipso cannot protect labels, and column 'region' has some; use veil (not on Spark)",
+        "ipso cannot protect labels, and column 'region' has some; use veil, ",
     ),
     "several": (firms().with_columns(kind=pl.col("region") + "!"), {}, "and columns 'region', 'kind' have some"),
     "labels by name": (firms(), {"confidential": ["region", "sales"]}, "cannot protect labels, and column 'region'"),

@@ -203,6 +203,15 @@ class PairMoments:
     mean: Array
     covariance: Array
 
+    @classmethod
+    def of_sums(cls, sums: Array, shift: Array) -> PairMoments:
+        """Those of all rows, from their sums, as `pair_sums` gives them with this `shift` (columns)."""
+        counts, firsts, seconds = sums
+        with np.errstate(invalid="ignore", divide="ignore"):
+            covariance = (seconds - firsts * firsts.T / counts) / counts
+            mean = shift + np.diagonal(firsts) / np.diagonal(counts)
+        return cls(counts, mean, covariance)
+
     @property
     def sd(self) -> Array:
         """Population standard deviations over the cells present."""
@@ -231,23 +240,23 @@ def pair_moments(values: RowsAndColumns, present: Mask, *, weights: Array | None
     )
 
     def sums(pieces: list[slice]) -> tuple[float, Array, Array]:
-        m = shift.size
-        counts, firsts, seconds = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m))
+        total = np.zeros((3, shift.size, shift.size))
         for piece in pieces:
-            there = present[piece].astype(np.float64)
-            filled = np.where(present[piece], values[piece] - shift, 0.0)
-            w = 1.0 if weights is None else weights[piece, None]
-            counts += (w * there).T @ there
-            firsts += (w * filled).T @ there
-            seconds += (w * filled).T @ filled
-        return 0.0, counts, np.stack([firsts, seconds])
+            total += pair_sums(values[piece], present[piece], shift, None if weights is None else weights[piece])
+        return 0.0, total, np.empty(0)
 
-    _, counts, both = add_up([partial(sums, pieces) for pieces in segments(*present.shape)])
-    firsts, seconds = both
-    with np.errstate(invalid="ignore", divide="ignore"):
-        covariance = (seconds - firsts * firsts.T / counts) / counts
-        mean = shift + np.diagonal(firsts) / np.diagonal(counts)
-    return PairMoments(counts, mean, covariance)
+    return PairMoments.of_sums(add_up([partial(sums, pieces) for pieces in segments(*present.shape)])[1], shift)
+
+
+def pair_sums(values: Array, present: Mask, shift: Array, weights: Array | None = None) -> Array:
+    """What some rows (`values` and `present`, rows x columns; their `weights`) add to the sums over complete pairs.
+
+    These are 3 x columns x columns: weights, values less the `shift` (columns), and products of these.
+    """
+    there = present.astype(np.float64)
+    filled = np.where(present, values - shift, 0.0)
+    w = 1.0 if weights is None else weights[:, None]
+    return np.stack([(w * there).T @ there, (w * filled).T @ there, (w * filled).T @ filled])
 
 
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, the usual odd constant for mixing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar, cast
@@ -125,6 +125,13 @@ class Matrix:
     def with_columns(self, columns: Sequence[Array]) -> Matrix:
         """Other columns of the same rows."""
         return Matrix(columns)
+
+    def blanked(self, codes: Mapping[int, Sequence[float]]) -> Matrix:
+        """The same with NaN in the place of codes, for the columns that have some, by number."""
+        columns = list(self.columns)
+        for j, own in codes.items():
+            columns[j] = np.where(np.isin(columns[j], own), np.nan, columns[j])
+        return self.with_columns(columns)
 
     def remember(self, what: Hashable, make: Callable[[], Answer], beside: Matrix | None = None) -> Answer:
         """What is made of all rows (and of those of a table `beside` them), by its name: it is made once."""

@@ -25,6 +25,8 @@ from microveil.io.blocks import BlockSource
 from microveil.storage.disk_columns import DiskColumn
 from microveil.storage.distinct import DistinctCounter
 
+NOTHING: Array = np.empty((0, 0))
+
 
 @dataclass(frozen=True, repr=False)
 class Written:
@@ -42,6 +44,12 @@ class Written:
 
     unique: float = 0.0
     """The share of the rows that no other is equal to in what is in clear."""
+
+    labels: tuple[Array, Array] = (NOTHING, NOTHING)
+    """Where labels are not at hand with the table: those of the sample, before and after (columns x rows)."""
+
+    label_errors: Mapping[str, float] | None = None
+    """Where they were measured on all rows: how far two-way tables and group means are off."""
 
 
 @dataclass(frozen=True, repr=False)

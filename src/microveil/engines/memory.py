@@ -74,6 +74,9 @@ class Outcome:
     odd: Array | None = None
     """Where they have been counted: released cells below zero, and released cells that are not whole, per column."""
 
+    label_errors: Mapping[str, float] | None = None
+    """Where they have been measured: how far two-way tables of labels, and means of their groups, are off."""
+
     shown: tuple[Matrix, Matrix] | None = None
     """Where the columns are too long to be held: some of the rows, before and after."""
 

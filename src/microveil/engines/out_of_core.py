@@ -21,7 +21,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Mask
 from microveil.core.errors import DataError, ParameterError
 from microveil.core.moments import Moments, Profile
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams
@@ -239,9 +239,21 @@ class Released:
     rules: Sequence[LinearRule]
     constants: Mapping[int, float]
     stored: bool = False
+    holes: int | None = None
+    """Where the confidential columns as they were begin among the cells, if some of theirs are missing."""
 
     def __call__(self, cells: Array, rows: slice) -> Array:
-        """The released confidential columns of some rows."""
+        """The released confidential columns of some rows, NaN where a cell was missing."""
+        columns = self._columns(cells, rows)
+        return columns if self.holes is None else np.where(self.gaps(cells), np.nan, columns)
+
+    def gaps(self, cells: Array) -> Mask:
+        """Where cells of the confidential columns were missing: columns x rows."""
+        first, width = self.holes or 0, len(self.chosen) + len(self.rules) + len(self.constants)
+        return np.isnan(cells[first : first + width])
+
+    def _columns(self, cells: Array, rows: slice) -> Array:
+        """The same columns without gaps."""
         perturbed = self.perturbed(cells, rows)
         if self.gridding is not None:
             perturbed = self.gridding.of_rows(cells, perturbed)
@@ -305,6 +317,12 @@ class RemoteOutcome:
     remark: str = ""
     settled: Settled | None = None
     """How near exchanges came, where there were any."""
+
+    labels: RowMap | None = None
+    """The numbers of the labels of some rows, where labels were exchanged."""
+
+    filled: Moments | None = None
+    """Those of the columns with missing cells filled in, where there were any."""
 
 
 SHOWN = 10_000

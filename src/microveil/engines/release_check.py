@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.core.arrays import Array, Mask
-from microveil.core.moments import Moments, add_up, largest_gap, moments, pair_moments
+from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.core.moments import Moments, PairMoments, add_up, largest_gap, moments, pair_moments, pair_sums
 from microveil.core.table import Matrix, Microdata, RowsFirst, rows_by_group
 from microveil.core.threads import Room, segments
 from microveil.core.tolerances import TEXT_ROUND_OFF
+from microveil.measures.utility.label_tables import MOST_CELLS, group_sums
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,6 +102,8 @@ class RemoteComparison:
 
     original: Microdata
     before: Moments
+    gaps: bool = False
+    """Are cells missing (NaN)? Moments are of complete pairs then, and `before` has them with all cells filled."""
 
     @property
     def of_rows(self) -> bool:
@@ -106,7 +112,10 @@ class RemoteComparison:
 
     def sums(self, cells: Array, made: Array, rows: slice) -> Array:
         """What the cells of some rows and the released confidential ones that were `made` of them add."""
-        odd = [np.count_nonzero(made < 0, axis=1), np.count_nonzero(made != np.round(made), axis=1)]
+        whole = (made == np.round(made)) | np.isnan(made)
+        odd = [np.count_nonzero(made < 0, axis=1), np.count_nonzero(~whole, axis=1)]
+        if self.gaps:
+            return np.concatenate([*self._sums_of_pairs(cells, made, rows), *odd])
         if self.of_rows:
             return np.concatenate(odd).astype(np.float64)
         public, shift = self.original.public, self.before.shift[:, None]
@@ -116,6 +125,17 @@ class RemoteComparison:
         same, firsts, second = _compared(old, new, tolerance, weights, np.empty_like(old))
         return np.concatenate([[same], firsts.ravel(), second.ravel(), *odd])
 
+    def _sums_of_pairs(self, cells: Array, made: Array, rows: slice) -> list[Array]:
+        """The same for rows of which cells are missing; arguments as in `sums`."""
+        public, weights = self.original.public, self.original.weights
+        there, tolerance = ~np.isnan(cells[public:]), TEXT_ROUND_OFF * self.before.sd[public:, None]
+        moved = there & (np.abs(made - cells[public:]) > tolerance)
+        same = there.any(axis=0) & ~moved.any(axis=0)
+        both = np.vstack([cells, cells[:public], made]).T
+        shift = np.tile(self.before.mean, 2)
+        pairs = pair_sums(both, ~np.isnan(both), shift, None if weights is None else weights[rows])
+        return [np.array([np.count_nonzero(same)]), moved.sum(axis=1), there.sum(axis=1), pairs.ravel()]
+
     def conclusion(self, sums: Array, made: Array | None = None) -> tuple[Evidence, Array]:
         """The evidence, and for each confidential column how many new cells are below zero and how many not whole.
 
@@ -123,6 +143,11 @@ class RemoteComparison:
         """
         width = len(self.original.names)
         own = width - self.original.public
+        if self.gaps:
+            same, moved, there, pairs, odd = np.split(sums, np.cumsum([1, own, own, 12 * width * width]))
+            both = PairMoments.of_sums(pairs.reshape(3, 2 * width, 2 * width), np.tile(self.before.mean, 2))
+            changed, share = moved / np.maximum(there, 1), float(same[0]) / self.original.count
+            return _judged_pairs(both, changed, share, self.original.public), odd.reshape(2, own)
         if self.of_rows and made is not None:
             return _evidence_of_rows(self.original, made, self.before), sums.reshape(2, own)
         same, firsts, second, odd = np.split(sums, np.cumsum([1, 3 * own, own * width]))
@@ -189,16 +214,84 @@ def _evidence_with_holes(original: Microdata, released: Sequence[Array], present
     width = known.shape[1]
     columns = [*original.values.columns, *original.regressors.columns, *released]
     both = pair_moments(RowsFirst(Matrix(columns)), np.hstack([known, known]), weights=weights)
-    old, new = both.covariance[:width, :width], both.covariance[width:, width:]
     changed, same = np.zeros(width - public), present.any(axis=1)
     for j, (before, after) in enumerate(zip(original.confidential.columns, released, strict=True)):
         there = present[:, j]
         moved = there & (np.abs(after[:] - before[:]) > TEXT_ROUND_OFF * both.sd[public + j])
         changed[j] = np.count_nonzero(moved) / max(int(np.count_nonzero(there)), 1)
         same &= ~moved
+    return _judged_pairs(both, changed, float(np.mean(same)), public)
+
+
+def _judged_pairs(both: PairMoments, changed: Array, same: float, public: int) -> Evidence:
+    """The worst errors, given the moments of complete pairs of all columns, before and after; as in `_judged`."""
+    width = both.mean.size // 2
+    old, new = both.covariance[:width, :width], both.covariance[width:, width:]
     mean_gap = both.mean[width:] - both.mean[:width]
     across = np.diagonal(both.covariance[:width, width:])
-    return _judged(mean_gap[public:], old, new, across[public:], changed, float(np.mean(same)), public)
+    return _judged(mean_gap[public:], old, new, across[public:], changed, same, public)
+
+
+@dataclass(frozen=True, repr=False)
+class LabelComparison:
+    """How far two-way tables of labels are off, and means of groups: sums over some rows, and what all of them say.
+
+    `sizes` are the numbers of levels, and `spreads` the standard deviations of the confidential columns, by number,
+    whose means are compared. Groups of fewer records than are fitted to are left out.
+    """
+
+    sizes: Sequence[int]
+    spreads: Mapping[int, float]
+
+    def sums(self, before: Rows, old: Rows, after: Rows, new: Rows, weights: Array | None = None) -> Array:
+        """What some rows add: confidential columns and labels `before` (`old`) and `after` (`new`), and `weights`."""
+        found: list[NDArray[Any]]
+        found = [np.bincount(codes, minlength=size) for codes, size in zip(map(_whole, old), self.sizes, strict=True)]
+        for values, labels in ((before, old), (after, new)):
+            codes = [_whole(of) for of in labels]
+            found += [
+                np.bincount(codes[a] * self.sizes[b] + codes[b], weights, self.sizes[a] * self.sizes[b])
+                for a, b in self._pairs
+            ]
+            for j in self.spreads:
+                for by, size in zip(codes, self.sizes, strict=True):
+                    found += group_sums(by, values[j], size, weights)
+        return np.concatenate([np.empty(0), *found])
+
+    def errors(self, sums: Array) -> dict[str, float]:
+        """Of two-way tables (total variation) and of means (standard deviations) the largest, if there are any."""
+        counts, rest = np.split(sums, [sum(self.sizes)])
+        large = np.split(counts >= FEWEST_RECORDS, np.cumsum(self.sizes)[:-1])
+        cuts = [self.sizes[a] * self.sizes[b] for a, b in self._pairs]
+        cuts += [size for _ in self.spreads for size in self.sizes for _ in range(2)]
+        old, new = (np.split(side, np.cumsum(cuts)[:-1]) for side in np.split(rest, 2))
+        tables = [
+            float(np.abs(a / a.sum() - b / b.sum()).sum() / 2)
+            for a, b in zip(old[: len(self._pairs)], new[: len(self._pairs)], strict=True)
+        ]
+        means, at = [], len(self._pairs)
+        for spread in self.spreads.values():
+            for groups in large:
+                first, second = (side[at + 1][groups] / side[at][groups] for side in (old, new))
+                means.append(float((np.abs(first - second) / spread).max(initial=0.0)))
+                at += 2
+        found = {"two-way tables": tables, "group means": means}
+        return {name: max(errors) for name, errors in found.items() if errors}
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Columns of labels whose table is not too large."""
+        sizes = self.sizes
+        return [(a, b) for a, b in combinations(range(len(sizes)), 2) if sizes[a] * sizes[b] <= MOST_CELLS]
+
+
+Rows = Sequence[Any] | Array
+"""Columns of some rows."""
+
+
+def _whole(codes: Any) -> NDArray[np.intp]:
+    """Numbers of levels, which may be stored in fewer bytes, or as doubles."""
+    return np.asarray(codes[:]).astype(np.intp)
 
 
 def mean_error_within(groups: NDArray[np.intp], original: Sequence[Array], released: Sequence[Array]) -> float:

@@ -86,7 +86,7 @@ def restored(
     rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
     taken = {j for rule in close for j in (rule.column, *rule.terms)}
     rules = [rule for rule in rules if rule.column not in taken]
-    plain = _mapped(step, table, perturbed, present, stream, close)
+    plain = mapped_back(step, table, perturbed, present, stream, close)
     # With so many columns every regression tells the files apart, so that nothing could be compared.
     many = table.confidential.shape[1] > MOST_COLUMNS
     labelled = bool(table.labels.names or table.beside.before)  # whose relations come back by exchanges only
@@ -94,7 +94,7 @@ def restored(
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
     owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]
-    attempts = [plain, *([_mapped(step, table, perturbed, present, stream, [*close, *rules])] if rules else [])]
+    attempts = [plain, *([mapped_back(step, table, perturbed, present, stream, [*close, *rules])] if rules else [])]
     losses = [_loss(table, attempt.columns, owed) for attempt in attempts]
     best = attempts[int(np.argmin(losses))]
     # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
@@ -104,15 +104,18 @@ def restored(
     return replace(best, near_rules=still)
 
 
-def _mapped(
+def mapped_back(
     step: Marginals,
     table: Microdata,
     perturbed: Callable[[], list[Array]],
     present: Mask | None,
     stream: Stream,
-    rules: Sequence[LinearRule],
+    rules: Sequence[LinearRule] = (),
 ) -> Restored:
-    """Values by rank, then exchanges; with gaps in the place of columns that have a rule."""
+    """Values by rank, then exchanges; with gaps in the place of columns that have a rule (`rules`).
+
+    The other arguments are those of `restored`.
+    """
     original = table.with_confidential(gaps(table.confidential.columns, rules))
     made = {table.confidential_names[rule.column] for rule in rules}
     original = replace(original, bands=tuple(bands for bands in table.bands if bands.source not in made))

@@ -89,7 +89,7 @@ def take_in(
     progress("measuring", 0.15)
     table, profile = read.table, read.table.profile()
     confidential = {number: ("confidential", table.names[number]) for number in range(table.public, len(table.names))}
-    _check_columns(table, profile, {**read.plain, **confidential}, in_memory=source.in_memory)
+    _check_columns(table, profile, {**read.plain, **confidential}, gaps=source.takes_gaps)
     dictionary, inferred = dictionary_for(rules, source.names)
     source.check_dictionary(dictionary)
     for role, name in (*read.plain.values(), *read.crossed):
@@ -105,12 +105,13 @@ def take_in(
             codes[name] = found
     if inferred and isinstance(source, FrameSource):
         source.opened.found_codes.update({name: codes.get(name, ()) for _, name in confidential.values()})
-    if codes and not source.in_memory:
+    if codes and not source.takes_gaps:
         raise _has_codes(codes)
-    if codes:
-        table = _without_codes(table, codes)
+    if codes:  # which count as missing
+        numbers = {number: codes[name] for number, (_, name) in confidential.items() if name in codes}
+        table = replace(table, values=table.values.blanked(numbers))
         profile = table.profile()
-    missing = set(profile.missing())
+    missing = set() if table.values.distant else set(profile.missing())  # far rows have their gaps with them
     holes = {
         name: np.isnan(table.values.columns[number]) if number in missing else None
         for number, (_, name) in confidential.items()
@@ -137,18 +138,16 @@ def take_in(
     return Intake(table, profile, codes, public_codes, holes, known, labels, tuple(flags), read.rare)
 
 
-def _check_columns(
-    table: Microdata, profile: Profile, columns: Mapping[int, tuple[str, str]], *, in_memory: bool
-) -> None:
+def _check_columns(table: Microdata, profile: Profile, columns: Mapping[int, tuple[str, str]], *, gaps: bool) -> None:
     """Refuse columns of a `table` with cells that a method cannot use; its `profile` has their extremes.
 
-    `columns` has the role and name of each, by number. Cells may be missing `in_memory` only.
+    `columns` has the role and name of each, by number; `gaps` tells whether cells may be missing.
     """
     missing = set(profile.missing())
     for number, (role, name) in columns.items():
         low, high = profile.extremes(number)
         check_values(role, name, table.values, number, low, high)
-        if number in missing and not in_memory:
+        if number in missing and not gaps:
             raise has_missing(name)
         if number in missing and role != "confidential":
             raise missing_cells(role, name)
@@ -172,15 +171,21 @@ def _check_answers(holes: Mapping[str, Mask | None], strata: Index | None) -> No
             continue
         present = np.bincount(np.zeros(hole.size, dtype=np.intp) if strata is None else strata, weights=~hole)
         few = int(np.count_nonzero((present > 0) & (present < SMALLEST_TABLE)))
-        if not present.any():
-            raise DataError(f"column '{name}' holds nothing but special codes", "leave it out, or use rules=None")
-        if few and strata is None:
-            raise DataError(f"column '{name}' has fewer than {SMALLEST_TABLE} values", "leave it out of confidential")
+        if few == 0 or strata is None:
+            check_answered(name, int(present.sum()))
         if few:
             raise DataError(
                 f"strata: column '{name}' has fewer than {SMALLEST_TABLE} values in {few} of the groups",
                 "merge groups, or leave the column out of confidential",
             )
+
+
+def check_answered(name: str, count: int) -> None:
+    """Refuse a column that has so few values that these would be released as they are."""
+    if count == 0:
+        raise DataError(f"column '{name}' holds nothing but special codes", "leave it out, or use rules=None")
+    if count < SMALLEST_TABLE:
+        raise DataError(f"column '{name}' has fewer than {SMALLEST_TABLE} values", "leave it out of confidential")
 
 
 def dictionary_for(rules: Rules, names: Sequence[str]) -> tuple[Dictionary, bool]:
@@ -222,13 +227,3 @@ def _has_codes(codes: Codes) -> DataError:
         "not in memory must be whole",
         "use engine='memory', or rules='none' if it is a value",
     )
-
-
-def _without_codes(table: Microdata, codes: Codes) -> Microdata:
-    """Cells with a special code count as missing."""
-    columns = list(table.values.columns)
-    for number in range(table.public, len(columns)):
-        if table.names[number] in codes:
-            values = columns[number]
-            columns[number] = np.where(np.isin(values, codes[table.names[number]]), np.nan, values)
-    return replace(table, values=table.values.with_columns(columns))

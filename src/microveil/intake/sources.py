@@ -51,7 +51,11 @@ class IntakeSource(Protocol):
 
     @property
     def in_memory(self) -> bool:
-        """Can cells be missing, and whole columns be searched? Rows that are elsewhere must be complete."""
+        """Can whole columns be searched?"""
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Can cells be missing?"""
 
     @property
     def names(self) -> list[str]:
@@ -86,7 +90,12 @@ class BatchedSource(ABC, Generic[Opened]):
     @property
     @abstractmethod
     def in_memory(self) -> bool:
-        """Can cells be missing, and whole columns be searched?"""
+        """Can whole columns be searched?"""
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Can cells be missing?"""
+        return self.in_memory
 
     @abstractmethod
     def number_batches(self, names: Sequence[str]) -> Iterator[Cells]:

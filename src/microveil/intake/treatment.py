@@ -176,7 +176,7 @@ def check_protectable(plan: Plan, roles: Roles, kinds: Mapping[str, ColumnKind])
         (
             not plan.protects_labels and roles.labels,
             "cannot protect labels, and {} some",
-            "use veil (not on Spark), release them as they are with keep, or leave them out with drop",
+            "use veil, release them as they are with keep, or leave them out with drop",
         ),
         (
             plan.masks_labels and plan.perturb.needs_order and unordered,

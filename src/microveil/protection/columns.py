@@ -110,13 +110,7 @@ Confirm = Callable[[Sequence[DateRule], Mapping[str, TimeForm]], Sequence[DateRu
 
 
 def remote_columns(
-    frame: SurveyedFrame,
-    options: Protect,
-    plan: Plan,
-    confirm: Confirm,
-    broken: Collection[str] = (),
-    *,
-    labels: bool = True,
+    frame: SurveyedFrame, options: Protect, plan: Plan, confirm: Confirm, broken: Collection[str] = ()
 ) -> RemoteColumns:
     """What becomes of the columns of a table whose rows are elsewhere, by what a survey of all rows has found.
 
@@ -126,12 +120,10 @@ def remote_columns(
         plan: the method with its parameters.
         confirm: tells which rules hold in all rows.
         broken: columns that begin as numbers and go on as something else.
-        labels: whether the engine exchanges labels; numbers that may be codes are numbers to others.
     """
     if options.protected_weight is not None:
         raise ParameterError("protected_weight: is calibrated in memory only", "use engine='memory', or weight")
     treatment = treatment_of(frame, options, plan)
-    treatment = treatment if labels else treatment.without_labels()
     for name in treatment.index:
         check_column("keep", name, frame.names)
     gone = {*treatment.dropped, *treatment.left_out}

@@ -8,7 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from microveil.core.errors import ParameterError
+from microveil.core.late import pl
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import Progress
 from microveil.intake.derivable import check_not_derivable
@@ -70,7 +73,7 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     source = SparkSource.opened(data)
     tell("looking at the columns", 0.0)
     head = survey_spark(source)
-    chosen = remote_columns(head, options, plan, partial(rules_that_hold, source), labels=False)
+    chosen = remote_columns(head, options, plan, partial(rules_that_hold, source))
     roles, treatment = chosen.roles, chosen.treatment
     unique = share_unique(source, chosen.in_clear)
     source = replace(
@@ -79,8 +82,9 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
         times=chosen.times,
         renumbered=treatment.renumbered,
         from_dates=chosen.from_dates,
+        takes_gaps=plan.arranges,
     )
-    mostly = check_not_derivable(source, roles.confidential, chosen.rules)
+    mostly = check_not_derivable(source, roles.confidential, chosen.rules, roles.labels)
     names = source.names
     sensitive = [names[name] if isinstance(name, int) else name for name in plan.select.sensitive_columns]
     fits = partial(checks.check_fits, plan)
@@ -89,21 +93,31 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     found = spark.protect_spark(plan, source, roles, spark.SparkRequest(**asked, check=fits, progress=tell))
     # The diagnosis is made on the rows that are shown; what it says of all rows has been measured on all of them.
     table = found.intake.table
-    rows = Microdata(Matrix(list(found.written.before)), table.names, table.public, found.written.weights)
-    outcome = outcome_of(plan, found.intake, found.outcome, found.written)
-    seen = replace(found.intake, table=rows)
-    done = EngineRun(plan, head, roles, seen, replace(outcome, columns=list(found.written.after)))
+    written, own = found.written, table.labels
+    levels: Any = own.levels
+    labels = replace(own, codes=tuple(written.labels[0].astype(np.intp)))
+    rows = Microdata(Matrix(list(written.before)), table.names, table.public, written.weights, labels=labels)
+    outcome = outcome_of(plan, found.intake, found.outcome, written)
+    missing = {table.names[j] for j in found.intake.profile.missing()}
+    cells = dict(zip(table.confidential_names, written.before[table.public :], strict=True))
+    holes = {name: np.isnan(of) if name in missing else None for name, of in cells.items()}
+    seen = replace(found.intake, table=rows, holes=holes)
+    done = EngineRun(plan, head, roles, seen, replace(outcome, columns=list(written.after)))
     options = options.model_copy(update={"engine": "spark"})
-    release = remote_release(done, table, found.written, found.data, options, found.seed)
+    shown = [
+        {n: pl.Series(n, of.take(codes.astype(np.int64))) for n, of, codes in zip(own.names, levels, side, strict=True)}
+        for side in written.labels
+    ]
+    release = remote_release(done, table, written, found.data, options, found.seed, (shown[0], shown[1]))
     tell("done", 1.0)
     leakage = diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome))
     release = replace(release, rows=table.count, leakage=leakage, forget=found.close)
     remarks = [checks.NO_EFFECT] if options.drop_identifiers else []
     remarks += [found.outcome.remark] if found.outcome.remark else []
-    if found.written.after.shape[1] == table.count:  # all rows were shown
-        before = found.written.before[table.public :]
+    if written.after.shape[1] == table.count:  # all rows were shown
+        before = written.before[table.public :]
         moved = outcome.perturbed
-        remarks += giveaways([before[j] for j in moved], [found.written.after[j] for j in moved], exact=plan.exact)
+        remarks += giveaways([before[j] for j in moved], [written.after[j] for j in moved], exact=plan.exact)
     return with_columns_said(release, chosen, unique, [*mostly, *remarks])
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
-from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.moments import is_wide
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import Outcome
-from microveil.engines.release_check import Evidence, covariance_error_within, mean_error_within
+from microveil.engines.release_check import (
+    Evidence,
+    LabelComparison,
+    covariance_error_within,
+    mean_error_within,
+)
 from microveil.intake.intake import Intake
 from microveil.intake.roles import Roles
 from microveil.io.frames.dataframes import Frame
 from microveil.measures.base import scale_of, scales
 from microveil.measures.risk.closest import leakage_distribution
 from microveil.measures.utility.dependence import rank_correlation_difference
-from microveil.measures.utility.label_tables import MOST_CELLS, TwoWay, group_sums, two_way_shares
 from microveil.measures.utility.moments import ks_distance
 from microveil.methods import Plan
 from microveil.perturb import LabelPerturbation
@@ -162,31 +165,19 @@ def doses(run: EngineRun, proof: Evidence) -> dict[str, Dose]:
     return found
 
 
-def label_errors(table: Microdata, outcome: Outcome) -> dict[str, float]:
+def label_errors(table: Microdata, outcome: Outcome) -> Mapping[str, float]:
     """How far two-way tables of labels are off (total variation), and means of groups (standard deviations).
 
     Both are weighted, where there are weights. Groups of fewer records than are fitted to are left out.
     """
-    old, new = np.column_stack(table.labels.codes), np.column_stack(outcome.labels)
-    sizes = [int(codes.max()) + 1 for codes in table.labels.codes]
-    tables, means = [], []
-    for first, second in combinations(range(len(sizes)), 2):
-        if sizes[first] * sizes[second] <= MOST_CELLS:
-            shape = sizes[first], sizes[second]
-            both = [two_way_shares(codes[:, [first, second]], shape, table.weights) for codes in (old, new)]
-            tables.append(TwoWay(first, second, *both).distance)
-    large = [np.bincount(codes, minlength=size) >= FEWEST_RECORDS for codes, size in zip(old.T, sizes, strict=True)]
+    if outcome.label_errors is not None:
+        return outcome.label_errors
+    spreads, own = {}, table.confidential.columns
     for j in outcome.perturbed:
-        values = table.confidential.columns[j], outcome.columns[j]
-        if np.isnan(values[0]).any() or (scale := scale_of(values[0])) is None:
-            continue
-        for by, size in enumerate(sizes):
-            sides = zip((old, new), values, strict=True)
-            pairs = (group_sums(codes[:, by], cells, size, table.weights) for codes, cells in sides)
-            before, after = (sums[large[by]] / counts[large[by]] for counts, sums in pairs)
-            means.append(float((np.abs(before - after) / scale[1]).max(initial=0.0)))
-    found = {"two-way tables": tables, "group means": means}
-    return {name: max(errors) for name, errors in found.items() if errors}
+        if not np.isnan(own[j]).any() and (scale := scale_of(own[j])) is not None:
+            spreads[j] = scale[1]
+    compared = LabelComparison([int(codes.max()) + 1 for codes in table.labels.codes], spreads)
+    return compared.errors(compared.sums(own, table.labels.codes, outcome.columns, outcome.labels, table.weights))
 
 
 def label_doses(table: Microdata, outcome: Outcome) -> dict[str, Dose]:

@@ -394,7 +394,7 @@ class ExchangeSearch:
         settled, large = (np.array([layer] * self.blocks.depth + [single]) for layer, single in (SETTLED, LARGE))
         stop = Stop(passes, PATIENCE, self._errors, settled, large)
         moments = exchange_towards(features, self.goal, rows, stop, stream)
-        return Settled(*self._largest(self.goal.error(moments)))
+        return Settled(*self.largest(self.goal.error(moments)))
 
     def values(self, features: Features, marginals: Sequence[Marginal]) -> list[Array]:
         """The values of the marginals where the features are."""
@@ -421,7 +421,7 @@ class ExchangeSearch:
         units: Array = np.clip(MEANS * np.maximum(roots[:, None], roots), FINE, max(1 / np.sqrt(self.count), FINE))
         return units
 
-    def _largest(self, error: Array) -> tuple[float, float]:
+    def largest(self, error: Array) -> tuple[float, float]:
         """The largest error of a correlation, and of a rank correlation, between a moving column and any other."""
         other = ~np.eye(self.blocks.values, dtype=bool)[self.fixed :]
         values, ranks = (np.abs(error[own, own][self.fixed :]) * other for own in self.blocks.layers[:2])

@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.linalg import nearest_correlation, regression_slopes
 from microveil.core.moments import PairMoments, is_wide, pair_moments
-from microveil.core.rng import ROWS_PER_BLOCK, Streams
+from microveil.core.rng import ROWS_PER_BLOCK, Stream, Streams
 from microveil.core.table import Matrix, RowsFirst, rows_by_group
 from microveil.core.tolerances import FINE_ROUND_OFF, SUM_ROUND_OFF
 
@@ -44,22 +45,46 @@ def completed(values: Matrix, present: Mask, weights: Array | None, streams: Str
             own = pair_moments(columns[j][:, None], present[:, [j]], weights=weights)
             columns[j] = np.where(present[:, j], columns[j], own.mean[0] + luck[j].normal(len(present)) * own.sd[0])
         return columns
-    pairs = pair_moments(RowsFirst(values), present, weights=weights)
-    scale = np.where(pairs.sd > 0, pairs.sd, 1.0)
-    correlation = nearest_correlation(np.nan_to_num(pairs.covariance / np.outer(scale, scale)))
+    fill = GapFilling(pair_moments(RowsFirst(values), present, weights=weights), luck)
     for j in some:
         columns[j] = values.put_aside(columns[j].copy())
     for start in range(0, len(present), ROWS_PER_BLOCK):
         rows = slice(start, min(start + ROWS_PER_BLOCK, len(present)))
-        there = present[rows]
-        cells = np.where(there, (RowsFirst(values)[rows] - pairs.mean) / scale, 0.0)
-        drawn = np.zeros_like(cells)
-        for j, stream in luck.items():
-            drawn[:, j] = stream.normal(len(there), start)
-        filled = pairs.mean + _regressed(cells, there, correlation, drawn) * scale
-        for j in some:
-            columns[j][rows] = np.where(there[:, j], values.columns[j][rows], filled[:, j])
+        for j, filled in zip(some, fill.filled(RowsFirst(values)[rows], present[rows], start), strict=True):
+            columns[j][rows] = filled
     return columns
+
+
+@dataclass(frozen=True, repr=False)
+class GapFilling:
+    """Missing cells drawn, given those that are present in their row: a row map.
+
+    `pairs` are the moments of complete pairs of all columns, and `luck` has a stream for each column, by number, of
+    which cells are missing.
+    """
+
+    pairs: PairMoments
+    luck: Mapping[int, Stream]
+
+    def __call__(self, cells: Array, rows: slice) -> Array:
+        """The columns of some rows (columns x rows, NaN where a cell is missing) that have missing cells, filled."""
+        values = np.ascontiguousarray(cells.T)
+        return np.array(self.filled(values, ~np.isnan(values), rows.start))
+
+    def filled(self, values: Array, present: Mask, start: int) -> list[Array]:
+        """The same columns; `values` and `present` are rows x columns, of rows from `start` on."""
+        pairs, scale = self.pairs, np.where(self.pairs.sd > 0, self.pairs.sd, 1.0)
+        cells, drawn = np.where(present, (values - pairs.mean) / scale, 0.0), np.zeros(values.shape)
+        for j, stream in self.luck.items():
+            drawn[:, j] = stream.normal(len(values), start)
+        filled = pairs.mean + _regressed(cells, present, self.correlation, drawn) * scale
+        return [np.where(present[:, j], values[:, j], filled[:, j]) for j in self.luck]
+
+    @cached_property
+    def correlation(self) -> Array:
+        """The correlations of complete pairs, or what is near them and can be such."""
+        scale = np.where(self.pairs.sd > 0, self.pairs.sd, 1.0)
+        return nearest_correlation(np.nan_to_num(self.pairs.covariance / np.outer(scale, scale)))
 
 
 def _regressed(cells: Array, present: Mask, correlation: Array, luck: Array) -> Array:

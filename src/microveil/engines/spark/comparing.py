@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 
 from microveil.assessment.label_columns import ColumnKinds
 from microveil.core.arrays import Array
-from microveil.core.errors import DataError, ParameterError
-from microveil.core.late import pa, sf
+from microveil.core.errors import ParameterError
+from microveil.core.late import pa
 from microveil.core.table import Matrix, RowMap, as_they_are
-from microveil.engines.spark.frames import SparkSource, quoted_column
+from microveil.engines.spark.columns import LabelForm, quoted_column, seen_levels
+from microveil.engines.spark.frames import SparkSource
 from microveil.engines.spark.rows import CellForm
 from microveil.engines.spark.survey import survey_spark
 from microveil.engines.spark.table import SparkMatrix, columns_at
 from microveil.intake.intake import dictionary_for
 from microveil.intake.kinds import LABELS, TIMES, ColumnKind, declared_kinds, find_kinds
-from microveil.io.frames.surveyed import SurveyedFrame, plain_cells
+from microveil.io.frames.surveyed import SurveyedFrame
 from microveil.io.frames.times import MICROSECONDS, TimeForm
 from microveil.measures.labels import DistantCodes, LabelPair
 from microveil.options import Assess
-
-MOST_LEVELS = 10_000
-"""Labels of all columns together that come to the driver."""
 
 UNPAIRED = (
     "nobody knows which rows of the two tables belong together: give `assess` what protect_spark gave back, or keep a "
@@ -73,21 +71,6 @@ def _without_codes(codes: Sequence[Sequence[float]], of: RowMap, cells: Array, r
 
 
 @dataclass(frozen=True, repr=False)
-class LabelForm:
-    """How labels are numbers: by their places among the levels, -1 where a cell is missing."""
-
-    levels: Sequence[Level]
-
-    def steps(self, cells: Any) -> Array:
-        """Cells of Arrow as numbers."""
-        import pyarrow.compute as pc
-
-        levels = pa.array(self.levels)
-        found = pc.index_in(plain_cells(cells).cast(levels.type), levels)
-        return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-@dataclass(frozen=True, repr=False)
 class SparkColumns:
     """A table on Spark as far as its columns go."""
 
@@ -125,7 +108,7 @@ class SparkColumns:
         """Columns of labels of this table, the original, and of the release."""
         if not names:
             return None
-        forms = {name: LabelForm(self.levels[name]) for name in names}
+        forms = {name: LabelForm(pa.array(self.levels[name])) for name in names}
         codes = [DistantCodes(table._gathered(names, forms)) for table in (self, released)]
         return LabelPair(
             names=tuple(names),
@@ -138,7 +121,7 @@ class SparkColumns:
         )
 
     def _gathered(self, names: Sequence[str], forms: Mapping[str, CellForm]) -> ComparedColumns:
-        records = self.source.gathered(names or self.names[:1], (), forms)
+        records = self.source.gathered([(name, forms.get(name)) for name in names or self.names[:1]], ())
         return ComparedColumns(columns_at(range(len(names)), records.layout.count), records=records)
 
 
@@ -192,22 +175,10 @@ def _common_levels(sources: Sequence[SparkSource], names: Sequence[str]) -> dict
     numeric = {name: {source.is_numeric(name) for source in sources} for name in names}
     chosen = [name for name in names if len(numeric[name]) == 1]
     found: list[dict[str, set[Level]]] = []
-    for source in sources if chosen else ():
-        cells = [
-            sf.struct(sf.lit(j).alias("column"), (_as_number if True in numeric[n] else _as_text)(n).alias("level"))
-            for j, n in enumerate(chosen)
-        ]
-        rows = source.frame.select(sf.explode(sf.array(*cells)).alias("cell")).select("cell.*").dropna().distinct()
-        seen = rows.limit(MOST_LEVELS + 1).collect()
-        if len(seen) > MOST_LEVELS:
-            raise DataError(
-                f"columns of labels have more than {MOST_LEVELS} levels together", "name fewer columns in confidential"
-            )
-        levels: dict[str, set[Level]] = {name: set() for name in chosen}
-        for row in seen:
-            name = chosen[row["column"]]
-            levels[name].add(float(row["level"]) if True in numeric[name] else row["level"])
-        found.append(levels)
+    for source in sources:
+        texts = {name: (_as_number if True in numeric[name] else _as_text)(name) for name in chosen}
+        seen = {name: rows.keys() - {None} for name, rows in seen_levels(source.frame, texts).items()}
+        found.append({n: set(map(float, own) if True in numeric[n] else own) for n, own in seen.items()})  # type: ignore[arg-type]  # None is not among them
     same = [name for name in chosen if False in numeric[name] or found[1][name] <= found[0][name]]
     return {name: sorted(found[0][name] | found[1][name], key=lambda level: (str(type(level)), level)) for name in same}
 

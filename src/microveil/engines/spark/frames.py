@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from os import PathLike
@@ -16,9 +16,11 @@ from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.late import pa, pl, sf, spark_types
 from microveil.core.rng import Streams
+from microveil.core.table import LabelColumns, RowMap
 from microveil.core.threads import rows_per_piece
-from microveil.engines.out_of_core import RemoteOutcome
+from microveil.engines.out_of_core import Released, RemoteOutcome
 from microveil.engines.renumbering import hashing_key
+from microveil.engines.spark.columns import Indicator, levels_in, quoted_column
 from microveil.engines.spark.rows import (
     RECORD,
     Batches,
@@ -41,6 +43,7 @@ from microveil.engines.spark.table import (
     on_workers,
 )
 from microveil.intake.from_dates import DateRule
+from microveil.intake.model_matrix import check_levels, check_rare, check_room
 from microveil.intake.roles import Roles
 from microveil.intake.sources import (
     Cells,
@@ -62,6 +65,9 @@ RECORDS_AT_ONCE = 16
 """Records that Spark hands to a worker's Python process in one batch."""
 
 FIRST_ROWS = 1_000
+
+FormedColumn = tuple[str, CellForm | None]
+"""A column, and how its cells become numbers where they are none."""
 
 FILE, ROW = "_metadata.file_path", "_metadata.row_index"
 """What Spark knows of a row of a Parquet file: it says the same whatever task reads the row."""
@@ -89,6 +95,9 @@ class SparkSource:
     renumbered: tuple[str, ...] = ()
     from_dates: tuple[DateRule, ...] = ()
     """How columns that are not read are computed from released dates."""
+
+    takes_gaps: bool = False
+    """Can cells be missing?"""
 
     in_memory: ClassVar[bool] = False
 
@@ -166,41 +175,53 @@ class SparkSource:
 
     def cells(self, names: Sequence[str]) -> DataFrame:
         """Some columns as doubles, but for dates and times, which the workers turn into numbers."""
-        return self.frame.select(*(_cell(name, self.times).alias(f"cell{j}") for j, name in enumerate(names)))
+        cells = (_cell(name, self.times.get(name)) for name in names)
+        return self.frame.select(*(cell.alias(f"cell{j}") for j, cell in enumerate(cells)))
 
     def read(self, roles: Roles) -> ReadTable:
         """The columns with a role, gathered into records on the workers' disks."""
         check_simple_roles(roles)
-        if roles.labels:
-            raise DataError(
-                f"column '{roles.labels[0]}' holds labels, which are not exchanged between records on Spark",
-                "release it as it is with keep, leave it out with drop, or use protect_file with engine='stream'",
-            )
-        if any(product[0].labels for product in roles.public.products):
-            # Labels would be columns of 0 and 1, which the records do not have.
-            raise ParameterError(
-                "public: on Spark, only columns of numbers can be regressed on",
-                "use engine='memory', or add columns of 0 and 1 to the table",
-            )
         if len({name.lower() for name in self.names}) < len(self.names):
             raise DataError("data: several columns have the same name, capitals aside", "rename them")
-        public, confidential, weight = roles.public.columns, roles.confidential, roles.weight
+        confidential, weight = roles.confidential, roles.weight
         self._check_held(confidential)
-        columns = [*public, *confidential, *([] if weight is None else [weight])]
-        rest = [name for name in (*self.names, *self.renumbered) if name not in set(confidential)]
-        records = self.gathered(columns, rest, self.times)
-        names = (*public, *confidential)
-        values = SparkMatrix(columns_at(range(len(names)), records.layout.count), records=records)
-        table = SparkTable(values, names, len(public))
-        check_count(table.count)
-        table = table if weight is None else _weighted(table, weight, len(names))
-        return ReadTable(table, {number: ("public", name) for number, name in enumerate(public)})
+        factors = [product[0] for product in roles.public.products]
+        numbers = [factor.column for factor in factors if not factor.labels]
+        public: list[FormedColumn] = [(name, self.times.get(name)) for name in numbers]
+        in_public = [factor.column for factor in factors if factor.labels]
+        found = levels_in(self.frame, [*in_public, *roles.labels])
+        for name in in_public:
+            check_levels("public", [name], len(found[name].cells))
+            check_rare("public", name, found[name].rows)
+            # The first label follows from the others, all 0.
+            public += [(name, Indicator(found[name].form, level)) for level in range(1, len(found[name].cells))]
+        names = (*(name for name, _ in public), *confidential)
+        if not names:  # labels alone: a column of ones says how many rows there are
+            names, public = ("1",), [(roles.labels[0], Indicator(found[roles.labels[0]].form))]
+        columns = [*public, *((name, self.times.get(name)) for name in confidential)]
+        columns += [(name, found[name].form) for name in roles.labels]
+        columns += [] if weight is None else [(weight, None)]
+        hidden = {*confidential, *roles.labels}
+        records = self.gathered(columns, [name for name in (*self.names, *self.renumbered) if name not in hidden])
+        count = records.layout.count
+        check_count(count)
+        check_room(count, "public", len(public))
+        labels = LabelColumns(
+            roles.labels,
+            cast(Any, tuple(columns_at(range(len(names), len(names) + len(roles.labels)), count))),
+            tuple(found[name].missing for name in roles.labels),
+            tuple(found[name].cells for name in roles.labels),
+        )
+        values = SparkMatrix(columns_at(range(len(names)), count), records=records)
+        table = SparkTable(values, names, len(public), labels=labels)
+        table = table if weight is None else _weighted(table, weight, len(columns) - 1)
+        return ReadTable(table, {number: ("public", name) for number, name in enumerate(numbers)})
 
-    def gathered(self, columns: Sequence[str], rest: Sequence[str], forms: Mapping[str, CellForm]) -> SparkRecords:
-        """Records with some columns as numbers, and the rest as it is; `forms` are those of cells that are none."""
-        by_place = {number: forms[name] for number, name in enumerate(columns) if name in forms}
+    def gathered(self, columns: Sequence[FormedColumn], rest: Sequence[str]) -> SparkRecords:
+        """Records with some columns as numbers, and the rest as it is."""
+        by_place = {number: form for number, (_, form) in enumerate(columns) if form is not None}
         packing = Packing(len(columns), rows_per_piece(len(columns)), self.from_files, by_place)
-        packed = on_workers(self._chosen(columns, rest, forms), packing, RECORD)
+        packed = on_workers(self._chosen(columns, rest), packing, RECORD)
         frame = in_own_session(packed)
         packed.persist(on_disks())
         try:
@@ -233,10 +254,10 @@ class SparkSource:
             for name, is_lost in zip(wide, found or (), strict=True):
                 check_held(name, not is_lost)
 
-    def _chosen(self, columns: Sequence[str], rest: Sequence[str], forms: Collection[str]) -> DataFrame:
+    def _chosen(self, columns: Sequence[FormedColumn], rest: Sequence[str]) -> DataFrame:
         """Where each row is in its file, the cells, and the columns that stay, under names that need no quoting."""
         found = [sf.xxhash64(FILE).alias("place"), sf.col(ROW).alias("row")] if self.from_files else []
-        cells = [_cell(name, forms).alias(f"cell{j}") for j, name in enumerate(columns)]
+        cells = [_cell(*column).alias(f"cell{j}") for j, column in enumerate(columns)]
         others = [quoted_column(name).alias(f"other{j}") for j, name in enumerate(rest)]
         return self.frame.select(*found, *cells, *others)
 
@@ -274,17 +295,31 @@ class SparkSource:
         number, text = spark_types.LongType(), spark_types.StringType()
         kinds |= {n: number if isinstance(kinds[n], spark_types.NumericType) else text for n in self.renumbered}
         new = [*table.confidential_names, *self.renumbered, *(rule.column for rule in self.from_dates)]
+        hidden = {*table.confidential_names, *table.labels.names}
         columns = ReleasedColumns(
             {name: to_arrow_type(kinds[name], timestamp_utc=True) if name in new else None for name in names},
             table.confidential_names,
-            [name for name in (*self.names, *self.renumbered) if name not in set(table.confidential_names)],
+            [name for name in (*self.names, *self.renumbered) if name not in hidden],
             self.times,
             {} if streams is None else {name: hashing_key(streams, name) for name in self.renumbered},
             self.from_dates,
+            dict(zip(table.labels.names, table.labels.levels, strict=True)),
         )
-        releasing = partial(release_rows, cells.records.layout, Making(outcome.released, cells.places), columns)
+        # The cells as they were read are the first of a record: those that are missing, or codes, stay so.
+        first = range(table.public, table.public + len(table.confidential_names))
+        back = partial(_with_cells_back, outcome.released, outcome.labels, len(cells.places))
+        made = Making(back, [*cells.places, *first])
+        releasing = partial(release_rows, cells.records.layout, made, columns)
         fields = [spark_types.StructField(name, kind) for name, kind in kinds.items()]
         return cells.records.mapped(releasing, spark_types.StructType(fields), with_rest=True)
+
+
+def _with_cells_back(released: RowMap, labels: RowMap | None, width: int, cells: Array, rows: slice) -> Array:
+    """Released columns and labels of some rows, given the first `width` cells; in gaps, the cells that were read."""
+    numbers, own = released(cells[:width], rows), cells[:width]
+    if isinstance(released, Released) and released.holes is not None:
+        numbers = np.where(released.gaps(own), cells[width:], numbers)
+    return numbers if labels is None else np.vstack([numbers, labels(own, rows)])
 
 
 def _counted(count: CountRows, forms: Mapping[str, TimeForm | None], batches: Batches) -> Batches:
@@ -311,15 +346,9 @@ def write_dataset(frame: DataFrame, target: str) -> None:
         files.delete(temporary, True)
 
 
-def quoted_column(name: str) -> Column:
-    """The column of a name that may have dots and blanks."""
-    quoted = name.replace("`", "``")
-    return sf.col(f"`{quoted}`")
-
-
-def _cell(name: str, forms: Collection[str]) -> Column:
+def _cell(name: str, form: CellForm | None) -> Column:
     """A column as doubles, unless it has a form, by which the workers turn it into numbers."""
-    return quoted_column(name) if name in forms else quoted_column(name).cast("double")
+    return quoted_column(name) if form is not None else quoted_column(name).cast("double")
 
 
 def _weighted(table: SparkTable, name: str, place: int) -> SparkTable:

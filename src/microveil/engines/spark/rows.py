@@ -401,14 +401,20 @@ class ReleasedColumns:
     """By which columns are numbered anew."""
 
     from_dates: Sequence[DateRule]
+    labels: Mapping[str, pa.Array]
+    """The levels of labels, whose numbers come after those that are protected."""
 
     def cells(self, values: Array, others: Sequence[pa.Array]) -> list[pa.Array]:
-        """All columns of some rows, from protected numbers and from what came with them."""
-        new = {n: np.round(v) if n in self.times else v for n, v in zip(self.protected, values, strict=True)}
+        """All columns of some rows, from protected numbers, those of labels, and from what came with them."""
+        numbers, codes = np.split(values, [len(self.protected)])
+        new = {n: np.round(v) if n in self.times else v for n, v in zip(self.protected, numbers, strict=True)}
         found = dict(zip(self.others, others, strict=True))
+        for (name, levels), own in zip(self.labels.items(), codes, strict=True):
+            found[name] = levels.take(pa.array(own.astype(np.int64)))
         found |= {name: _numbered(found[name], key) for name, key in self.keys.items()}
-        for name, numbers in new.items():
-            found[name] = self.times[name].stored(numbers) if name in self.times else pa.array(numbers)
+        for name, cells in new.items():
+            is_time = name in self.times
+            found[name] = self.times[name].stored(cells) if is_time else pa.array(cells, mask=np.isnan(cells))
         for rule in self.from_dates:
             found[rule.column] = pa.array(rule.computed(lambda date: as_days(self.times[date], new[date])))
         return [found[name] if kind is None else found[name].cast(kind) for name, kind in self.types.items()]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from microveil.core.late import pa, pl, sf, spark_types
-from microveil.engines.spark.frames import SparkSource, quoted_column
+from microveil.engines.spark.columns import quoted_column
+from microveil.engines.spark.frames import SparkSource
 from microveil.engines.spark.rows import Batches, numbers_in
 from microveil.engines.spark.table import on_workers
 from microveil.engines.survey import SPREAD, open_questions

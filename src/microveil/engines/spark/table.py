@@ -11,7 +11,7 @@ where the rows are, or on which worker does what.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -36,6 +36,7 @@ from microveil.engines.spark.rows import (
     Fold,
     Make,
     Making,
+    Piece,
     RecordLayout,
     RemoteColumn,
     Summary,
@@ -139,6 +140,25 @@ class SparkMatrix(Matrix):
         found = sorted(self.records.mapped(picking, SUMMARY).collect(), key=lambda row: row["number"])
         return np.hstack([unpacked(row["summary"])[0] for row in found])[:, back]
 
+    def stored(self, of: RowMap, width: int, drop: int = 0, *, together: bool = False) -> SparkMatrix:
+        """These with further columns: what is made of the rows, so many columns; the last ones may be dropped.
+
+        Records may be taken `together`, as many as a worker gets at once.
+        """
+        first = self.records.width - drop
+        by = partial(append_columns, self.records.layout, Making(of, self.places), first, together)
+        wider = on_workers(self.records.frame, by, RECORD).persist(on_disks())
+        self.records.kept.append(wider)
+        columns = self.columns[: len(self.columns) - drop]
+        added = columns_at(range(first, first + width), self.records.layout.count)
+        return SparkMatrix([*columns, *added], records=replace(self.records, frame=wider, width=first + width))
+
+    def blanked(self, codes: Mapping[int, Sequence[float]]) -> SparkMatrix:
+        """The same with NaN in the place of codes, for the columns that have some, by number."""
+        blanked = self.stored(partial(_without_codes, codes), len(codes))
+        new = dict(zip(codes, blanked.columns[len(self.columns) :], strict=True))
+        return replace(blanked, columns=[new.get(j, column) for j, column in enumerate(self.columns)])
+
     def varies(self, column: int) -> bool:  # noqa: ARG002 - it holds for every column
         """Whoever asks knows from the profile that the column varies; another pass for each would be too much."""
         return True
@@ -163,10 +183,17 @@ class SparkTable(RemoteTable):
 
     def take(self, rows: NDArray[np.intp]) -> Microdata:
         """Some of the rows, in memory."""
-        if self.weights is None:
-            return Microdata(Matrix(list(self.sampled(as_they_are, rows))), self.names, self.public)
-        *cells, weights = self.sampled(partial(_with_weights, self.weights), rows)
-        return Microdata(Matrix(cells), self.names, self.public, weights)
+        width, every = len(self.names), self.with_further(self.labels.codes)
+        of = as_they_are if self.weights is None else partial(_with_weights, self.weights)
+        cells, codes, weights = np.split(every.sampled(of, rows), [width, width + len(self.labels.names)])
+        labels = replace(self.labels, codes=tuple(codes.astype(np.intp)))
+        values, weight = Matrix(list(cells)), weights[0] if len(weights) else None
+        return Microdata(values, self.names, self.public, weight, labels=labels)
+
+    def with_further(self, columns: Sequence[Any]) -> SparkTable:
+        """The table with further columns of its records."""
+        values = SparkMatrix([*self.values.columns, *columns], records=self.cells.records)
+        return replace(self, values=values, names=(*self.names, *("further" for _ in columns)))
 
     def with_columns_of(self, other: SparkTable) -> SparkTable:
         """The columns of both. Records only ever grow, so the wider ones have all that the others have."""
@@ -184,28 +211,39 @@ class SparkTable(RemoteTable):
         values = SparkMatrix([*self.values.columns, *added], records=wider)
         return replace(self, values=values, names=(*self.names, *("permuted" for _ in streams)))
 
-    def with_stored(self, of: RowMap, width: int, drop: int = 0) -> SparkTable:
-        """The table with further columns: what is made of its rows, so many columns; the last ones may be dropped."""
-        records = self.cells.records
-        first = records.width - drop
-        by = partial(append_columns, records.layout, Making(of, self.cells.places), first)
-        wider = on_workers(records.frame, by, RECORD).persist(on_disks())
-        records.kept.append(wider)
-        wide = replace(records, frame=wider, width=first + width)
-        left = len(self.names) - drop
-        columns = [*self.values.columns[:left], *columns_at(range(first, first + width), self.count)]
-        names = (*self.names[:left], *("stored" for _ in range(width)))
-        return replace(self, values=SparkMatrix(columns, records=wide), names=names)
+    def with_stored(self, of: RowMap, width: int, drop: int = 0, *, together: bool = False) -> SparkTable:
+        """The table with further columns, as `SparkMatrix.stored` has them."""
+        names = (*self.names[: len(self.names) - drop], *("stored" for _ in range(width)))
+        return replace(self, values=self.cells.stored(of, width, drop, together=together), names=names)
 
 
-def append_columns(layout: RecordLayout, made: Making, first: int, batches: Batches) -> Batches:
-    """Records with what is made of their rows in the place of the columns from the `first` on."""
+def append_columns(layout: RecordLayout, made: Making, first: int, together: bool, batches: Batches) -> Batches:
+    """Records with what is `made` of their rows in the place of the columns from the `first` on.
+
+    The records of each of the `batches` may be taken `together`, as if their rows followed each other.
+    """
     names = [word.split()[0] for word in RECORD.split(", ")]
     for batch in batches:
-        rows = batch.to_pylist()
-        for record, piece in zip(rows, layout.pieces(iter([batch.select(["part", "at", "cells"])])), strict=True):
-            cells = piece.cells[:first].tobytes() + np.ascontiguousarray(made.made(piece)).tobytes()
-            yield batch_of([[cells if name == "cells" else record[name]] for name in names], RECORD)
+        pieces = layout.pieces(iter([batch.select(["part", "at", "cells"])]))
+        for record, (cells, new) in zip(batch.to_pylist(), _made_of(made, pieces, together=together), strict=True):
+            content = cells[:first].tobytes() + np.ascontiguousarray(new).tobytes()
+            yield batch_of([[content if name == "cells" else record[name]] for name in names], RECORD)
+
+
+def _made_of(made: Making, pieces: Iterator[Piece], *, together: bool) -> Iterator[tuple[Array, Array]]:
+    """The cells of records, and what is `made` of them."""
+    if not together:
+        yield from ((piece.cells, made.made(piece)) for piece in pieces)
+        return
+    every = list(pieces)
+    ends = np.cumsum([piece.cells.shape[1] for piece in every])
+    start = every[0].rows.start
+    whole = Piece(every[0].number, slice(start, start + int(ends[-1])), np.hstack([piece.cells for piece in every]))
+    yield from zip([piece.cells for piece in every], np.split(made.made(whole), ends[:-1], axis=1), strict=True)
+
+
+def _without_codes(codes: Mapping[int, Sequence[float]], cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    return np.array([np.where(np.isin(cells[j], own), np.nan, cells[j]) for j, own in codes.items()])
 
 
 def _with_weights(weights: Array, cells: Array, rows: slice) -> Array:
