@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
@@ -45,6 +45,11 @@ class AmountColumn:
     may_miss: bool = False
     dates: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What kind of column it is."""
+        return "date" if self.dates else "amount"
+
 
 @dataclass(frozen=True)
 class CategoryColumn:
@@ -53,6 +58,7 @@ class CategoryColumn:
     name: str
     levels: tuple[Any, ...]
     may_miss: bool = False
+    kind: ClassVar[str] = "category"
 
     @property
     def size(self) -> int:
@@ -233,7 +239,8 @@ def _cells(frame: Frame, name: str) -> NDArray[Any]:
     if native is None:
         return frame.numbers(name)
     column = native[name]
-    if column.dtype.is_float() or (column.dtype.is_integer() and not column.is_null().any()):
+    whole = column.dtype.is_integer() and column.dtype not in (nw.Int128, nw.UInt128)  # of which numpy has none
+    if column.dtype.is_float() or (whole and not column.is_null().any()):
         return np.asarray(column.to_numpy())
     found = np.empty(len(column), object)
     try:

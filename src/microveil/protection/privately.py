@@ -119,7 +119,7 @@ def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any],
         settings=_settings(options, declared),
         seed=None,
         writer=Reporter(None, method.summary, method.reference, [], [], {}),
-        kinds={column.name: "amount" if column in declared.amounts else "category" for column in declared.columns},
+        kinds={column.name: column.kind for column in declared.columns},
         ledger=ledger,
         for_owner=_for_owner(unfit, cut),
     )
