@@ -258,11 +258,9 @@ def _cell(column: nw.Series[Any], row: int) -> Any:
         return None
 
 
-def units_of(frame: Frame, name: str) -> Index:
-    """The number of the unit of each record, by what its label reads; -1 where there is none."""
-    numbers: dict[str, int] = {"": -1}
-    texts = ["" if _is_missing(cell) else _text(cell) for cell in _cells(frame, name).tolist()]
-    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.intp).reshape(-1)
+def units_of(frame: Frame, name: str) -> list[str]:
+    """The unit of each record, by what its label reads; "" where there is none."""
+    return ["" if _is_missing(cell) else _text(cell) for cell in _cells(frame, name).tolist()]
 
 
 def _numbers(cells: NDArray[Any], number: Callable[[Any], float]) -> Array:
