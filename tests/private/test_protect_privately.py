@@ -6,6 +6,7 @@ import itertools
 import json
 import pickle
 import re
+from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -153,6 +154,60 @@ def test_no_cell_of_a_file_changes_how_others_are_read(tmp_path):
     assert frame.rows() == [("1.5", "x"), ("-2.25", "y,z")]
     with pytest.raises(ParameterError, match="spreadsheet"):
         mv.protect_file(tmp_path / "t.xlsx", tmp_path / "o.csv", **DECLARED)
+
+
+def read_privately(table):
+    """The cells of the only column of a table, as a category, an amount, a date and a unit."""
+    frame = open_frame(table)
+    declared = {"levels": {"c": ["1.5", "2", "3", "f", 1]}}, {"bounds": {"c": (0, 10, 0.25)}}, {"bounds": {"c": DAYS}}
+    found = [
+        declared_columns(frame, Protect(epsilon=1.0, **said), Dictionary()).read(frame, None)[0] for said in declared
+    ]
+    cells = [next(iter([*records.amounts.values(), *records.categories.values()]))[1] for records in found]
+    return list(zip(*(part.tolist() for part in cells), units_of(frame, "c"), strict=True))
+
+
+DAYS = ("1990-01-01", "2030-12-31")
+OBJECTS = {
+    "decimals": [Decimal("1.5"), Decimal(2), Decimal("3.0"), Decimal("-0.0")],
+    "numbers": [1, 2.0, np.int8(3), np.float32(1.5)],
+    "dates": [date(2000, 1, 1), datetime(2001, 1, 1, 5), pd.Timestamp("2002-01-01"), "2003-03-03"],
+}
+MORE = [
+    Decimal("2.25"),
+    Decimal("1e-30"),
+    Decimal("NaN"),
+    Decimal("sNaN"),
+    Decimal("Infinity"),
+    "x",
+    2.5,
+    None,
+    10**400,
+]
+MORE += [pd.NA, pd.NaT, date(1999, 1, 1), True, [1], b"\xff", complex(1, 1), Odd()]
+
+
+@pytest.mark.parametrize("cells", OBJECTS.values(), ids=OBJECTS)
+@pytest.mark.parametrize("more", MORE, ids=lambda cell: type(cell).__name__)
+def test_no_object_changes_how_others_are_read(cells, more):
+    """Decimals were once read with as many digits as the longest of them, so that 1.5 read 1.50."""
+    alone = read_privately(pd.DataFrame({"c": pd.Series(cells, dtype=object)}))
+    assert read_privately(pd.DataFrame({"c": pd.Series([*cells, more], dtype=object)}))[:-1] == alone
+    assert read_privately(pd.DataFrame({"c": pd.Series([more, *cells], dtype=object)}))[1:] == alone
+
+
+@pytest.mark.parametrize("kind", ["sav", "dta"])
+@pytest.mark.parametrize("more", [9.0, 1.5, np.nan])
+def test_no_record_of_a_statistics_package_changes_how_others_are_read(kind, more, tmp_path):
+    """A labelled column was once one of labels if every value had one, and one of numbers else."""
+    pyreadstat, found = pytest.importorskip("pyreadstat"), []
+    for rows in ([1.0, 2.0, 2.0], [1.0, 2.0, 2.0, more]):
+        path = tmp_path / f"in.{kind}"
+        write = getattr(pyreadstat, f"write_{kind}")
+        write(pd.DataFrame({"c": rows}), path, variable_value_labels={"c": {1: "f", 2: "m"}})
+        found.append(read_privately(read_table(path, without_looking(path, ReadOptions()))[0]))
+    assert found[0] == found[1][:3]
+    assert found[0][0][:2] == (4, 4)  # the code, as a level and as an amount
 
 
 def test_no_cell_is_an_error():

@@ -84,7 +84,7 @@ def without_looking(place: Place, given: ReadOptions) -> ReadOptions:
             "save it as CSV or Parquet",
         )
     if extension not in (".csv", ".tsv", ".txt"):
-        return given
+        return replace(given, without_looking=True)
     usual: dict[str, Any] = {
         "delimiter": "tab" if extension == ".tsv" else ",",
         "decimal": ".",
@@ -92,7 +92,7 @@ def without_looking(place: Place, given: ReadOptions) -> ReadOptions:
         "header_row": 1,
     }
     usual |= {"header_row": None} if given.skip_rows is not None else {}
-    return replace(given, **{**usual, **given.given}, as_text=True)
+    return replace(given, **{**usual, **given.given}, without_looking=True)
 
 
 def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSource:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -238,7 +239,8 @@ def _cells(frame: Frame, name: str) -> NDArray[Any]:
     native = getattr(frame, "native", None)
     if native is None:
         return frame.numbers(name)
-    column = native[name]
+    own = getattr(frame, "own", {}).get(name)  # its plainer type may be one that all cells together have
+    column = native[name] if own is None else nw.from_native(own, series_only=True)
     whole = column.dtype.is_integer() and column.dtype not in (nw.Int128, nw.UInt128)  # of which numpy has none
     if column.dtype.is_float() or (whole and not column.is_null().any()):
         return np.asarray(column.to_numpy())
@@ -288,14 +290,14 @@ def _days(cell: Any) -> float:
 
 
 def _is_missing(cell: Any) -> bool:
-    return (
-        cell is None or (isinstance(cell, float) and math.isnan(cell)) or type(cell).__name__ in ("NAType", "NaTType")
-    )
+    if isinstance(cell, float | Decimal):
+        return cell.is_nan() if isinstance(cell, Decimal) else math.isnan(cell)
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType")
 
 
 def _text(cell: Any) -> str:
     """What a label reads: 1, 1.0, "1" and "1.0" are one label, whatever type the other cells of the column made it."""
-    if isinstance(cell, str | bool | np.bool_):
+    if isinstance(cell, str | bool | np.bool_ | Decimal):
         text = str(cell)
         return text.lower() if text.lower() in ("true", "false") else re.sub(r"^(-?\d+)\.0*$", r"\1", text)
     try:

@@ -96,7 +96,7 @@ def parse(
         check_names(names, path)
     text = text.drop(nameless)
 
-    if read_options.as_text:
+    if read_options.without_looking:
         comma = pl.all().str.replace(r"^([+-]?\d*),(\d+)$", "$1.$2")
         return text.with_columns(comma) if decimal == "," else text, Dialect(separator=header.separator), header
 
