@@ -186,6 +186,8 @@ def _read_database(place: Database, read_options: ReadOptions) -> tuple[pl.DataF
     if place.file is not None:
         _check_source(place.file)
     frame, columns = kind.read(place, read_options.query)
+    if read_options.without_looking:
+        frame = frame.with_columns(column.unseen for column in columns.values())
     check_table(frame, place)
     return frame, FileFormat(kind.name, columns=columns)
 

@@ -209,14 +209,15 @@ def _amount(name: str, bounds: Any, step: float | None, may_miss: bool) -> Amoun
     dates = any(isinstance(end, date | str) for end in (low, high))
     ends = [_days(end) if dates else _number(end) for end in (low, high)]
     step = steps[0] if steps else step
+    step = 1.0 if dates and step is None else step  # days
     width = math.nan if step is None else _number(step)
     if not all(map(math.isfinite, ends)) or ends[0] >= ends[1] or (step is not None and not 0 < width < math.inf):
         raise ParameterError(problem, hint)
     if max(map(abs, ends)) > 1e150 or (step is not None and not 1 <= (ends[1] - ends[0]) / width < MOST_STEPS):
         raise ParameterError(problem, hint)
-    return AmountColumn(
-        name, Scale(ends[0], ends[1], 1.0 if dates else width if step is not None else None), may_miss, dates
-    )
+    if dates and not width.is_integer():
+        raise ParameterError(f"bounds: the step of column '{name}' is no number of days", "give whole days, or none")
+    return AmountColumn(name, Scale(ends[0], ends[1], None if step is None else width), may_miss, dates)
 
 
 def _category(name: str, levels: Any, may_miss: bool) -> CategoryColumn:

@@ -36,8 +36,8 @@ class ReadOptions:
     skip_rows: int | None = None
     query: str | None = None
     without_looking: bool | None = None
-    """Leave all cells of a text file as text, and labelled columns of statistics packages as codes: what kind of number
-    a column has, and whether all its values have labels, is found by looking at all of them."""
+    """Leave cells of text files, of SQLite and of decimals in databases as text, and labelled columns of statistics
+    packages as codes: what numbers a column has, and whether all have labels, is found by looking at all of them."""
 
     @classmethod
     def of(cls, options: Any) -> ReadOptions:
