@@ -120,3 +120,23 @@ def test_a_date_that_python_has_not_is_missing_and_changes_no_other(table):
     assert records.amounts["day"][1].tolist() == [1, -1] * 20
     assert unfit == {"day": 20}
     assert units_of(frame, "day") == [units_of(frame, "day")[0], ""] * 20
+
+
+@pytest.mark.parametrize("more", ["5,1,2,", ",1,2,9", "5,1,2,9"])
+def test_a_column_without_a_name_is_left_out_whatever_is_in_it(more, tmp_path):
+    """It was once a column if any cell of it was filled, and else none."""
+    found = []
+    for number, lines in enumerate([[",1,2,", ",3,4,"], [",1,2,", ",3,4,", more]]):
+        path = tmp_path / f"{number}.csv"
+        path.write_text("\n".join([",a,b,", *lines]))
+        found.append(read_table(path, without_looking(path, ReadOptions()))[0])
+    assert found[0].equals(found[1][:2])
+    assert found[0].columns == ["a", "b"]
+
+
+def test_names_are_in_the_row_that_is_said_whatever_is_below(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("made by us\na title,\nu,v\n1,2\n3,4\n")
+    frame, _ = read_table(path, without_looking(path, ReadOptions(skip_rows=1, delimiter=",")))
+    assert frame.height == 3
+    assert frame.columns == ["a title"]
