@@ -111,6 +111,13 @@ FAR = [
 ]
 
 
+def test_a_list_with_a_date_that_python_has_not_changes_no_other():
+    days = pl.Series([[1], [2], [2**31 - 1]]).cast(pl.List(pl.Int32)).cast(pl.List(pl.Date))
+    found = [units_of(open_frame(pl.DataFrame({"day": days[:rows]})), "day") for rows in (2, 3)]
+    assert found[0] == found[1][:2]
+    assert len({*found[0]}) == 2
+
+
 @pytest.mark.parametrize("table", FAR)
 def test_a_date_that_python_has_not_is_missing_and_changes_no_other(table):
     assert len(mv.protect(table, epsilon=1.0, levels={"day": ["a", "b"]}, rows=5).data) == 5

@@ -256,7 +256,7 @@ def _cells(frame: Frame, name: str) -> NDArray[Any]:
 def _cell(column: nw.Series[Any], row: int) -> Any:
     """A cell by itself, None if it cannot be read."""
     try:
-        return column.item(row)
+        return column[row : row + 1].to_list()[0]  # as it would be among others
     except (Exception, pl.exceptions.PanicException):
         return None
 
