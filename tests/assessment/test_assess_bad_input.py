@@ -55,3 +55,13 @@ def test_bad_input_is_refused_with_a_way_out_and_without_a_value(case: str) -> N
     assert refusal.value.hint
     assert "86420" not in str(refusal.value)
     assert "86421" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("gone", [["a"], ["c", "a"], ["ab"]])
+def test_releases_of_different_columns_are_refused(gone: list[str]) -> None:
+    """Those of as many columns once were combined, whatever their names."""
+    data = pl.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), schema=list("abc"))
+    releases = [data.drop(list(names)) for names in ("b", *gone)]
+    with pytest.raises(DataError, match=r"column '[abc]' is not compared as numbers in every release; .* confidential"):
+        mv.assess(data, releases)
+    assert mv.assess(data, [data, *releases[:1]], confidential="c", measures=["dbrl"])["dbrl"].value == 1

@@ -24,9 +24,10 @@ SCALE = Scale(0.0, 10.0, 1.0)
 
 
 def _records(amounts="x"):
-    """A tiny table; the target, its last record, alone has the second level, and the highest value, of all amounts."""
-    cells, codes = np.append(np.arange(ROWS) % 5, 10), np.append(np.zeros(ROWS, np.intp), 1)
-    return Records(ROWS + 1, dict.fromkeys(amounts, (SCALE, cells)), {"c": (2, codes)})
+    """A tiny table; the target, its last record (or several), alone has the second level, and the highest values."""
+    own = _Listening.rows_of_target
+    cells, codes = np.append(np.arange(ROWS) % 5, [10] * own), np.append(np.zeros(ROWS, np.intp), [1] * own)
+    return Records(ROWS + own, dict.fromkeys(amounts, (SCALE, cells)), {"c": (2, codes)})
 
 
 class _Listening(Account):
@@ -34,10 +35,11 @@ class _Listening(Account):
     for it: all of it, each by its precision. So no attack on the answers does better.
     """
 
-    said, lost, with_target = 0.0, 0.0, False
+    said, lost, with_target, rows_of_target = 0.0, 0.0, False, 1
 
     def noisy(self, query, exact, sensitivity, rho, per_unit=1.0):
-        own = {"number of records": [1], "distribution of c": [0, 1]}.get(query)
+        rows = self.rows_of_target
+        own = {"number of records": [rows], "distribution of c": [0, rows]}.get(query)
         own = OF_TARGET.pop() if own is None else np.array(own)
         found = self.answered(query, exact - own * (not self.with_target), sensitivity, rho, per_unit)
         precision = self.noise_sd(sensitivity, rho) ** -2
@@ -66,11 +68,12 @@ def seen(monkeypatch):
     counts, sums = distributions._counts, MomentGroup.exact
 
     def counted(cells, runs):
-        OF_TARGET.append(counts(cells[-1:], runs))
+        OF_TARGET.append(counts(cells[-_Listening.rows_of_target :], runs))
         return counts(cells, runs)
 
     def summed(self):
-        alone = [[replace(block, features=block.features[-1:]) for block in pair] for pair in self.pairs]
+        own = slice(-_Listening.rows_of_target, None)
+        alone = [[replace(block, features=block.features[own]) for block in pair] for pair in self.pairs]
         OF_TARGET.append(sums(MomentGroup(self.name, alone)))
         return sums(self)
 
@@ -127,6 +130,15 @@ def test_the_target_loses_all_of_the_budget_and_no_more(seen):
         lost.append(account.lost)
     assert max(lost) < account.rho
     assert np.mean(lost) > 0.95 * account.rho
+
+
+@pytest.mark.parametrize(("allowed", "within"), [(3, True), (2, False)])
+def test_a_unit_of_several_rows_loses_no_more_either(seen, monkeypatch, allowed, within):
+    monkeypatch.setattr(_Listening, "rows_of_target", 3)
+    account = _Listening(EPSILON, DELTA, allowed)
+    measured(_records(), account)
+    assert (account.lost < account.rho) is within
+    assert account.lost > 0.95 * account.rho
 
 
 def test_nor_does_it_lose_more_where_amounts_are_nearly_alike(seen):

@@ -15,6 +15,7 @@ import numpy as np
 
 from microveil.assessment.pairing import Pair
 from microveil.core.arrays import Array
+from microveil.core.errors import DataError
 from microveil.core.table import Matrix
 from microveil.measures.base import scales
 
@@ -25,6 +26,10 @@ EXACT = 1e-6
 def combined(pairs: Sequence[Pair]) -> Pair:
     """The original with all its releases: the first by itself, all records together, and the mean of each record."""
     first, original = pairs[0], pairs[0].original
+    for name in (name for pair in pairs for name in sorted({*pair.names} ^ {*first.names})):
+        raise DataError(
+            f"column '{name}' is not compared as numbers in every release", "name columns that are with confidential"
+        )
     releases = [pair.released for pair in pairs]
     disclosed = _differences(original, releases)
     by_column = list(zip(*(table.columns for table in releases), strict=True))

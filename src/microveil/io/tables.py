@@ -84,7 +84,7 @@ def without_looking(place: Place, given: ReadOptions) -> ReadOptions:
             "save it as CSV or Parquet",
         )
     if extension not in (".csv", ".tsv", ".txt"):
-        return given
+        return replace(given, without_looking=True)
     usual: dict[str, Any] = {
         "delimiter": "tab" if extension == ".tsv" else ",",
         "decimal": ".",
@@ -92,7 +92,7 @@ def without_looking(place: Place, given: ReadOptions) -> ReadOptions:
         "header_row": 1,
     }
     usual |= {"header_row": None} if given.skip_rows is not None else {}
-    return replace(given, **{**usual, **given.given}, as_text=True)
+    return replace(given, **{**usual, **given.given}, without_looking=True)
 
 
 def open_blocks(path: Path, read_options: ReadOptions | None = None) -> BlockSource:
@@ -186,6 +186,8 @@ def _read_database(place: Database, read_options: ReadOptions) -> tuple[pl.DataF
     if place.file is not None:
         _check_source(place.file)
     frame, columns = kind.read(place, read_options.query)
+    if read_options.without_looking:
+        frame = frame.with_columns(column.unseen for column in columns.values())
     check_table(frame, place)
     return frame, FileFormat(kind.name, columns=columns)
 

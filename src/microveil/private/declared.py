@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from decimal import Decimal
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
@@ -45,6 +46,11 @@ class AmountColumn:
     may_miss: bool = False
     dates: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What kind of column it is."""
+        return "date" if self.dates else "amount"
+
 
 @dataclass(frozen=True)
 class CategoryColumn:
@@ -53,6 +59,7 @@ class CategoryColumn:
     name: str
     levels: tuple[Any, ...]
     may_miss: bool = False
+    kind: ClassVar[str] = "category"
 
     @property
     def size(self) -> int:
@@ -202,14 +209,15 @@ def _amount(name: str, bounds: Any, step: float | None, may_miss: bool) -> Amoun
     dates = any(isinstance(end, date | str) for end in (low, high))
     ends = [_days(end) if dates else _number(end) for end in (low, high)]
     step = steps[0] if steps else step
+    step = 1.0 if dates and step is None else step  # days
     width = math.nan if step is None else _number(step)
     if not all(map(math.isfinite, ends)) or ends[0] >= ends[1] or (step is not None and not 0 < width < math.inf):
         raise ParameterError(problem, hint)
     if max(map(abs, ends)) > 1e150 or (step is not None and not 1 <= (ends[1] - ends[0]) / width < MOST_STEPS):
         raise ParameterError(problem, hint)
-    return AmountColumn(
-        name, Scale(ends[0], ends[1], 1.0 if dates else width if step is not None else None), may_miss, dates
-    )
+    if dates and not width.is_integer():
+        raise ParameterError(f"bounds: the step of column '{name}' is no number of days", "give whole days, or none")
+    return AmountColumn(name, Scale(ends[0], ends[1], None if step is None else width), may_miss, dates)
 
 
 def _category(name: str, levels: Any, may_miss: bool) -> CategoryColumn:
@@ -232,8 +240,10 @@ def _cells(frame: Frame, name: str) -> NDArray[Any]:
     native = getattr(frame, "native", None)
     if native is None:
         return frame.numbers(name)
-    column = native[name]
-    if column.dtype.is_float() or (column.dtype.is_integer() and not column.is_null().any()):
+    own = getattr(frame, "own", {}).get(name)  # its plainer type may be one that all cells together have
+    column = native[name] if own is None else nw.from_native(own, series_only=True)
+    whole = column.dtype.is_integer() and column.dtype not in (nw.Int128, nw.UInt128)  # of which numpy has none
+    if column.dtype.is_float() or (whole and not column.is_null().any()):
         return np.asarray(column.to_numpy())
     found = np.empty(len(column), object)
     try:
@@ -246,16 +256,14 @@ def _cells(frame: Frame, name: str) -> NDArray[Any]:
 def _cell(column: nw.Series[Any], row: int) -> Any:
     """A cell by itself, None if it cannot be read."""
     try:
-        return column.item(row)
+        return column[row : row + 1].to_list()[0]  # as it would be among others
     except (Exception, pl.exceptions.PanicException):
         return None
 
 
-def units_of(frame: Frame, name: str) -> Index:
-    """The number of the unit of each record, by what its label reads; -1 where there is none."""
-    numbers: dict[str, int] = {"": -1}
-    texts = ["" if _is_missing(cell) else _text(cell) for cell in _cells(frame, name).tolist()]
-    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.intp).reshape(-1)
+def units_of(frame: Frame, name: str) -> list[str]:
+    """The unit of each record, by what its label reads; "" where there is none."""
+    return ["" if _is_missing(cell) else _text(cell) for cell in _cells(frame, name).tolist()]
 
 
 def _numbers(cells: NDArray[Any], number: Callable[[Any], float]) -> Array:
@@ -283,14 +291,14 @@ def _days(cell: Any) -> float:
 
 
 def _is_missing(cell: Any) -> bool:
-    return (
-        cell is None or (isinstance(cell, float) and math.isnan(cell)) or type(cell).__name__ in ("NAType", "NaTType")
-    )
+    if isinstance(cell, float | Decimal):
+        return cell.is_nan() if isinstance(cell, Decimal) else math.isnan(cell)
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType")
 
 
 def _text(cell: Any) -> str:
     """What a label reads: 1, 1.0, "1" and "1.0" are one label, whatever type the other cells of the column made it."""
-    if isinstance(cell, str | bool | np.bool_):
+    if isinstance(cell, str | bool | np.bool_ | Decimal):
         text = str(cell)
         return text.lower() if text.lower() in ("true", "false") else re.sub(r"^(-?\d+)\.0*$", r"\1", text)
     try:

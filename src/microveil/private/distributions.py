@@ -40,8 +40,9 @@ class Scale:
 
     @property
     def whole(self) -> bool:
-        """Are all values whole numbers?"""
-        return self.step is not None and float(self.step).is_integer() and float(self.low).is_integer()
+        """Are all values whole numbers, which doubles tell apart?"""
+        whole = self.step is not None and float(self.step).is_integer() and float(self.low).is_integer()
+        return whole and max(-self.low, self.high) <= 2**53
 
     @cached_property
     def _on_grid(self) -> bool:
@@ -260,7 +261,7 @@ def on_simplex(counts: Array) -> Array:
     total = max(float(counts.sum()), 1.0)
     ordered = np.sort(counts)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, counts.size + 1)
-    shift = excess[np.flatnonzero(ordered > excess)[-1]]
+    shift = excess[np.flatnonzero(ordered >= excess)[-1]]
     shares: Array = np.maximum(out - shift, 0.0) / total
     return shares
 

@@ -168,6 +168,8 @@ def largest_rho(epsilon: float, delta: float) -> float:
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
+    if low == 0:
+        raise ParameterError("epsilon: too small for any answer at this delta", "give a larger one of the two")
     return low
 
 
@@ -180,7 +182,7 @@ def epsilon_of(rho: float, delta: float) -> float:
     dp = _opendp()
     single = dp.atom_domain(T="i64"), dp.absolute_distance(T="f64")
     mechanism = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*single, scale=1.0))
-    return float(mechanism.map(math.sqrt(2 * rho)).epsilon(delta))
+    return float(mechanism.map(math.nextafter(math.sqrt(2 * rho), math.inf)).epsilon(delta))
 
 
 @lru_cache

@@ -6,6 +6,7 @@ The data are read in one place (`Declared.read`) and asked in one (`measured`). 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -119,7 +120,7 @@ def protect_privately(whole: Frame, options: Protect, params: Mapping[str, Any],
         settings=_settings(options, declared),
         seed=None,
         writer=Reporter(None, method.summary, method.reference, [], [], {}),
-        kinds={column.name: "amount" if column in declared.amounts else "category" for column in declared.columns},
+        kinds={column.name: column.kind for column in declared.columns},
         ledger=ledger,
         for_owner=_for_owner(unfit, cut),
     )
@@ -188,15 +189,18 @@ def _dictionary(options: Protect, names: list[str]) -> Dictionary:
 
 
 def _rows_of_units(frame: Frame, unit: str, most: int) -> tuple[Index, int]:
-    """At most so many rows of each unit, drawn at random, and how many rows are left out; those of no unit all are."""
-    labels, generator = units_of(frame, unit), np.random.default_rng()
-    order = generator.permutation(labels.size)
-    order = order[np.argsort(labels[order], kind="stable")]
-    ordered = labels[order]
-    first = np.flatnonzero(np.append(True, np.diff(ordered) != 0)) if ordered.size else np.empty(0, np.intp)
-    place = np.arange(ordered.size) - np.repeat(first, np.diff(np.append(first, ordered.size)))
-    kept = order[(place < most) & (ordered >= 0)]
-    return kept, int(labels.size - kept.size)
+    """At most so many rows of each unit, drawn at random, and how many rows are left out; those of no unit all are.
+
+    The draw goes by the label of a unit and its own rows: whatever is drawn, no other unit has a part in it.
+    """
+    rows_of: dict[str, list[int]] = {}
+    for row, label in enumerate(units_of(frame, unit)):
+        rows_of.setdefault(label, []).append(row)
+    rows_of.pop("", None)
+    salt, kept = secrets.token_bytes(16), list[int]()
+    for label, rows in rows_of.items():
+        kept += [row for _, row in sorted((hash((salt, label, at)), row) for at, row in enumerate(rows))[:most]]
+    return np.array(kept, np.intp), frame.count - len(kept)
 
 
 def _for_owner(unfit: Mapping[str, int], cut: int) -> list[str]:

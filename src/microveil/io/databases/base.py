@@ -38,6 +38,11 @@ class DatabaseColumn:
     seen: pl.Series
     text: pl.Series | None = None
 
+    @property
+    def unseen(self) -> pl.Series:
+        """The column as its type alone says."""
+        return self.seen if self.text is None else self.text
+
 
 class Engine(ABC):
     """A kind of database. A new one is a file in this folder, and a line in `tables.DATABASES`.

@@ -53,6 +53,13 @@ class SqliteColumn(NamedTuple):
     cells: MixedColumn
     declared: str | None
 
+    @property
+    def unseen(self) -> pl.Series:
+        """Each cell as text, whatever others are."""
+        seen = self.cells.seen
+        cells = seen.to_list() if self.cells.cells is None else self.cells.cells
+        return pl.Series(seen.name, [None if cell is None else str(cell) for cell in cells], pl.String)
+
 
 class Sqlite(Engine):
     """A file of SQLite."""

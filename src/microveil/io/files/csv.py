@@ -87,7 +87,8 @@ def parse(
     data = b"".join((memoryview(data)[header.end :], b"" if data.endswith((b"\n", b"\r")) else b"\n", last, b"\n"))
     text = _read_text(data, header, path)
     nameless = [name for name in text.columns if name.startswith(NAMELESS)]
-    filled = [name for name in nameless if text[name].null_count() < text.height]
+    looked_at = [] if read_options.without_looking else nameless
+    filled = [name for name in looked_at if text[name].null_count() < text.height]
     of_rows = filled == text.columns[:1] and ROW_NAMES not in names
     if of_rows:
         text, header = text.rename({filled[0]: ROW_NAMES}), replace(header, names=[ROW_NAMES, *header.names[1:]])
@@ -96,7 +97,7 @@ def parse(
         check_names(names, path)
     text = text.drop(nameless)
 
-    if read_options.as_text:
+    if read_options.without_looking:
         comma = pl.all().str.replace(r"^([+-]?\d*),(\d+)$", "$1.$2")
         return text.with_columns(comma) if decimal == "," else text, Dialect(separator=header.separator), header
 

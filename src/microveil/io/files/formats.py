@@ -35,8 +35,9 @@ class ReadOptions:
     header_row: int | None = None
     skip_rows: int | None = None
     query: str | None = None
-    as_text: bool | None = None
-    """Leave all cells of a text file as text: what kind of number a column has is found by looking at all of them."""
+    without_looking: bool | None = None
+    """Leave cells of text files, of SQLite and of decimals in databases as text, and labelled columns of statistics
+    packages as codes: what numbers a column has, and whether all have labels, is found by looking at all of them."""
 
     @classmethod
     def of(cls, options: Any) -> ReadOptions:
@@ -46,7 +47,7 @@ class ReadOptions:
     @property
     def given(self) -> dict[str, str | int]:
         """The options that were given, by name."""
-        values = {option.name: getattr(self, option.name) for option in fields(self) if option.name != "as_text"}
+        values = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "without_looking"}
         return {name: value for name, value in values.items() if value is not None}
 
     @property

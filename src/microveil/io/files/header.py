@@ -53,7 +53,7 @@ def find_names(data: bytes, path: Path, separator: str | None, given: ReadOption
         given: what the user says of rows.
     """
     header = _read_header(data, path, separator, given)
-    if given.header_row is not None:
+    if given.header_row is not None or given.without_looking:
         return header
     # What was taken for the names may be a title: then the rows below have more cells.
     best, skipped = header, given.skip_rows or 0

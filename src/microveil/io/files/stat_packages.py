@@ -164,6 +164,8 @@ class StatFormat(Format):
             problem = f"{shown(path)} is not a file of {self.title}, or is damaged"
             raise FileError(problem, "write it again, or as a .csv")
         clocks = {column: self.clock(meta.original_variable_types.get(column) or "") for column in raw}
+        if read_options.without_looking:
+            meta.variable_value_labels = {}
         variables = {column: _variable(column, cells, meta, clocks[column]) for column, cells in raw.items()}
         frame = pl.DataFrame([variable.seen for variable in variables.values()])
         check_table(frame, path)

@@ -162,7 +162,7 @@ def _as_decimals_of_arrow(column: Any) -> Any:
         if not there or not isinstance(there[0], Decimal):
             return None
         cells = pa.array(column, from_pandas=True)
-    except (pa.ArrowException, ArithmeticError):  # the latter of a decimal that signals, when it is looked at
+    except (pa.ArrowException, ArithmeticError, TypeError):  # of decimals that signal when looked at, or are infinite
         return None
     if pandas is None or not pa.types.is_decimal128(cells.type):
         return None
