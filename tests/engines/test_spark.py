@@ -23,6 +23,7 @@ from microveil.engines.out_of_core import check_eligible
 from microveil.engines.spark.frames import SparkSource, write_dataset
 from microveil.engines.spark.protecting import SparkRequest, protect_spark, spark_table
 from microveil.engines.spark.rows import rest_check
+from microveil.engines.spark.sessions import check_workers
 from microveil.intake.roles import resolve_roles
 from microveil.methods import method_named
 
@@ -331,6 +332,8 @@ def test_what_is_refused(spark):
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()  # nothing is left on the disks
     with pytest.raises(FileError, match="cannot read"):
         SparkSource.opened("/nowhere/at/all", spark)
+    with pytest.raises(FileError, match=r"cannot read .* as Parquet"):
+        SparkSource.opened(__file__, spark)
 
 
 LINEAR = {"cholesky", "factor", "ics", "ipso", "noise", "normal", "pca", "primp", "primp_cholesky", "romm", "swap"}
@@ -378,3 +381,9 @@ def test_on_a_cluster_whose_executor_is_killed(tmp_path):
     subprocess.run([sys.executable, script, sys.executable, job, tmp_path], check=True, timeout=600)
     assert (tmp_path / "killed").exists()
     assert_same(pl.read_parquet(tmp_path / "out" / "*.parquet").sort("k"), in_memory(frame, "pca", {}).data)
+
+
+def test_the_check_of_workers_leaves_the_log_as_quiet_as_it_was(spark):
+    check_workers(spark)
+    manager = spark.sparkContext._jvm.org.apache.logging.log4j.LogManager
+    assert str(manager.getRootLogger().getLevel().toString()) in ("WARN", "ERROR", "OFF")  # by default, not INFO

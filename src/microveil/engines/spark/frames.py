@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
@@ -73,6 +74,18 @@ FILE, ROW = "_metadata.file_path", "_metadata.row_index"
 """What Spark knows of a row of a Parquet file: it says the same whatever task reads the row."""
 
 
+MAGIC = b"PAR1"
+"""What a Parquet file begins with."""
+
+
+def _is_another_file(path: Path) -> bool:
+    """Is it a file of this machine that is no Parquet?"""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) != MAGIC
+
+
 @dataclass(frozen=True, repr=False)
 class SparkSource:
     """Rows to protect: a DataFrame, or what was read of a Parquet dataset.
@@ -114,12 +127,15 @@ class SparkSource:
             raise ParameterError(f"data: {kind} is no DataFrame of Spark and no path", "name a folder of Parquet")
         from pyspark.errors import AnalysisException
 
+        only = f"Spark cannot read '{source}' as Parquet", "check the path, or protect it without Spark"
+        if _is_another_file(Path(source)):  # of which Spark would say more than a screen holds
+            raise FileError(*only)
         session = session or the_session()
         check_workers(session)
         try:
             return cls(session.read.parquet(str(source)), from_files=True)
         except AnalysisException:
-            raise FileError(f"Spark cannot read '{source}' as Parquet", "check the path and the format") from None
+            raise FileError(*only) from None
 
     def head(self) -> pl.DataFrame:
         """Some rows with all columns, to see what kind of columns they are."""

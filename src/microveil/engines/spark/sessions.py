@@ -81,7 +81,9 @@ def _as_it_came(batches: Iterator[Any]) -> Iterator[Any]:
 def _unlogged(context: SparkContext) -> Iterator[None]:
     """Without Spark's log, which would tell of a failure that is about to be told in one line."""
     jvm: Any = context._jvm
-    level = str(jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString())
+    # Where nobody has set a level, Spark shows no more than this one, whatever the logger would say.
+    shown = getattr(getattr(jvm.org.apache.spark.internal, "Logging$"), "MODULE$").sparkShellThresholdLevel()
+    level = str((shown or jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel()).toString())
     context.setLogLevel("OFF")
     try:
         yield
