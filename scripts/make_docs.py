@@ -307,6 +307,18 @@ def _floor_line(taken: dict[tuple[str, int, int], dict[str, Any]]) -> str:
     )
 
 
+def _peer_line(taken: dict[tuple[str, int, int], dict[str, Any]]) -> str:
+    """What `veil` takes beside the fastest peer, in the same run."""
+    times = [taken["veil", rows, 13].get("times_peer") for rows in (100_000, 1_000_000)]
+    if None in times:
+        return ""
+    few, many = (f"{ratio:.1f}" for ratio in times)
+    return (
+        f"`veil` of 100,000 and 1,000,000 rows takes {few} and {many} times the CPU time of synthetic-tabular, which "
+        "draws from a normal copula, in the same run (limits: 1.5 and 12 CPU seconds). "
+    )
+
+
 def growth_lines(results: dict[str, Any]) -> list[str]:
     """What more rows and more columns cost, and what follows for a census."""
     taken = {(case["what"], case["rows"], case["columns"]): case for case in results["cases"]}
@@ -333,9 +345,9 @@ def growth_lines(results: dict[str, Any]) -> list[str]:
         "",
         "From `bench/growth.json`: lognormal, correlated columns in memory. CPU seconds of the call on all threads, "
         "without compiling, and the peak memory of the process, libraries and data included; each run once, in a "
-        "process of its own, beside other work, which makes CPU seconds up to 1.8 times as many as on a quiet machine. "
-        "`assess` takes the default measures of a release by `pca`: above 100,000 rows, attacks try 2,000 records "
-        "against all, and the error of the sample is in the intervals. " + _floor_line(taken),
+        "process of its own; `assess` and `recommend` beside other work, which makes CPU seconds up to 1.8 times as "
+        f"many. {_peer_line(taken)}`assess` takes the default measures of a release by `pca`: above 100,000 rows, "
+        "attacks try 2,000 records against all, and the error of the sample is in the intervals. " + _floor_line(taken),
         "",
         *table(long),
         "",
@@ -345,11 +357,11 @@ def growth_lines(results: dict[str, Any]) -> list[str]:
         f"1,000,000 rows it takes {hours} core hours, reading and writing not counted. The file has 104 GB, 8 bytes a "
         "number. `ipso` and `romm` read it twice, and a cluster shuffles nothing but a factor of 13 x 13 numbers for "
         "each partition. `pca` reads it twice, too, and shuffles each of the 13 components once: 104 GB. `veil` has 52 "
-        "features of 4 bytes for each record, 208 GB that each of its two to five passes of exchanges reads and writes "
+        "features of 4 bytes for each record, 208 GB that each of its one to five passes of exchanges reads and writes "
         "where they are; from partition to partition go 52 x 52 sums a pass (22 kB). What it shuffles are ranks: each "
-        "column is put in order eight times (its distribution and ranks, the start, three rounds of calibration, "
-        "its ranks then, the result), 16 bytes for a value and its row, 208 GB each time; with sketches of quantiles "
-        "in the place of exact ranks, nothing but the sketches. "
+        "column is put in order five times (its distribution, its ranks, the start, the ranks of that, the result), 16 "
+        "bytes for a value and its row, 208 GB each time; with sketches of quantiles in the place of "
+        "exact ranks, nothing but the sketches. "
         "An assessment reads both files once for moments and distributions, and once with "
         "2,000 records that are looked for among all.",
     ]
