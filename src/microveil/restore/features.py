@@ -37,7 +37,7 @@ HEAP, MOST_HEAPS = 0.05, 10
 """Share of the records from which on those with the same number are a heap (zeros, round or filled-in numbers), and
 heaps of a column, at most."""
 
-TOGETHER, STRIP_ROWS = 4, 1_024
+TOGETHER, STRIP_ROWS = 4, 4_096
 """Columns whose features are put into their places together, and rows of them that stay in the cache meanwhile."""
 
 Along = tuple[int, Bands, Array, int]

@@ -149,7 +149,8 @@ class _Windows:
         on a step they have the share of values that is rounded to them.
         """
         low, high = self.low.copy(), self.high.copy()
-        mean, spread, _, by_squares = self._measured()
+        outermost = (self._some(own)[1]._measured() for own in (slice(0, 1), slice(self.starts.size - 1, None)))
+        mean, spread, _, by_squares = (np.concatenate(figures) for figures in zip(*outermost, strict=True))
         spread = np.where(by_squares, 0.0, spread)
         for number, near, far, drawn in ((-1, low, high, outer[1]), (0, high, low, outer[0])):
             end, inside, width = far[number], mean[number] - near[number], far[number] - near[number]
@@ -199,11 +200,15 @@ class _Windows:
         """Some windows at a time: which windows and values they are, and the windows themselves."""
         firsts = np.unique(np.searchsorted(self.starts, np.arange(0, self.values.size, AT_ONCE), "right") - 1)
         for first, last in pairwise([*firsts.tolist(), self.starts.size]):
-            start = int(self.starts[first])
-            stop = self.values.size if last == self.starts.size else int(self.starts[last])
             own = slice(first, last)
-            starts, ends = self.starts[own] - start, (self.low[own], self.high[own])
-            yield own, slice(start, stop), _Windows(self.values[start:stop], starts, *ends, self.upper[own])
+            yield own, *self._some(own)
+
+    def _some(self, own: slice) -> tuple[slice, _Windows]:
+        """Some of the windows: which values they have, and the windows themselves."""
+        borders = np.append(self.starts, self.values.size)[own.start : (own.stop or self.starts.size) + 1]
+        rows = slice(int(borders[0]), int(borders[-1]))
+        ends = self.low[own], self.high[own]
+        return rows, _Windows(self.values[rows], self.starts[own] - rows.start, *ends, self.upper[own])
 
     def _measured(self) -> tuple[Array, Array, Mask, Mask]:
         """The mean and the spread of each window, and where the sum, and the sum of squares, would tell a value."""
