@@ -6,7 +6,6 @@ import itertools
 import json
 import pickle
 import re
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +19,7 @@ from microveil.cli.main import main
 from microveil.cli.show.releases import release as show_release
 from microveil.core.errors import ParameterError
 from microveil.core.rng import Streams
-from microveil.io.dictionary import Dictionary
-from microveil.io.files.formats import ReadOptions
-from microveil.io.frames.dataframes import open_frame
-from microveil.io.tables import read_table, without_looking
 from microveil.options import PRIVATE, Protect
-from microveil.private.declared import declared_columns, units_of
 from microveil.private.mechanism import Account
 from microveil.protection.privately import REFUSED
 
@@ -47,15 +41,6 @@ def people(rows=3_000, seed=0):
             "born": pd.Timestamp("2010-01-01") - pd.to_timedelta(age * 365, unit="D"),
         }
     )
-
-
-class Odd:
-    """A cell that can be turned into nothing."""
-
-    def __float__(self):
-        raise RuntimeError("secret")
-
-    __str__ = __int__ = __float__
 
 
 @pytest.fixture
@@ -140,40 +125,6 @@ def test_nothing_but_noisy_answers_reaches_the_files(without_data, tmp_path, mon
         monkeypatch.setattr(Account, "noisy", real)
     assert len(seen[0][2]) == 4
     assert seen[0] == seen[1]
-
-
-def test_no_cell_of_a_file_changes_how_others_are_read(tmp_path):
-    lines = people(40).to_csv(index=False)
-    asked = Protect(**DECLARED)
-    found = []
-    for number, more in enumerate(["", *(f"{line}\n" for line in ODD_FILE.splitlines()[1:])]):
-        path = tmp_path / f"{number}.csv"
-        path.write_text(lines + more)
-        frame = open_frame(read_table(path, without_looking(path, ReadOptions()))[0])
-        records, _ = declared_columns(frame, asked, Dictionary()).read(frame, None)
-        assert records.rows == 40 + bool(more)
-        columns = [part[1][:40] for part in (*records.amounts.values(), *records.categories.values())]
-        found.append(np.column_stack(columns))
-        assert (found[-1] == found[0]).all()
-    assert (found[0] >= 0).all()
-    path = tmp_path / "comma.txt"
-    path.write_text("a;b\n1,5;x\n-2,25;y,z\n")
-    frame, _ = read_table(path, without_looking(path, ReadOptions(delimiter=";", decimal=",")))
-    assert frame.rows() == [("1.5", "x"), ("-2.25", "y,z")]
-    with pytest.raises(ParameterError, match="spreadsheet"):
-        mv.protect_file(tmp_path / "t.xlsx", tmp_path / "o.csv", **DECLARED)
-
-
-def test_no_cell_is_an_error():
-    table = people(30).astype(object)
-    cells = [10**400, 10**5000, b"\xff", [1], {}, complex(1, 2), float("-inf"), Odd()]
-    for name in table:
-        table[name] = [*cells, *table[name][len(cells) :]]
-    assert mv.protect(table, **DECLARED, rows=5).data.shape == (5, 5)
-    for unit in ([Odd()] * 30, [Decimal("sNaN"), Decimal(1), [2]] * 10):
-        units = table.assign(unit=pd.Series(unit, dtype=object))
-        assert len(mv.protect(units, **DECLARED, unit="unit", rows_per_unit=2, rows=5).data) == 5
-        assert len(mv.protect(units, **DECLARED, drop="unit", rows=5).data) == 5
 
 
 def test_release_has_the_declared_types_and_no_others():
@@ -297,11 +248,6 @@ def test_a_unit_counts_once_whatever_rows_it_has():
     assert count.sensitivity == 2
     by_place = mv.protect(table.iloc[:, ::-1], **DECLARED, unit=0, rows_per_unit=2, rows=9)
     assert "person" not in by_place.data
-
-
-def test_a_unit_is_what_its_label_reads():
-    table = pd.DataFrame({"unit": [1, "1", 1.0, None, "a", Odd(), "A", 2]})
-    assert units_of(open_frame(table), "unit") == ["1", "1", "1", "", "a", "", "A", "2"]
 
 
 def test_a_recipe_asks_for_the_same_again():

@@ -26,9 +26,11 @@ EXACT = 1e-6
 def combined(pairs: Sequence[Pair]) -> Pair:
     """The original with all its releases: the first by itself, all records together, and the mean of each record."""
     first, original = pairs[0], pairs[0].original
-    for name in (name for pair in pairs for name in sorted({*pair.names} ^ {*first.names})):
+    differing = [name for pair in pairs for name in sorted({*pair.names} ^ {*first.names})]
+    if differing:
         raise DataError(
-            f"column '{name}' is not compared as numbers in every release", "name columns that are with confidential"
+            f"column '{differing[0]}' is not compared as numbers in every release",
+            "name columns that are with confidential",
         )
     releases = [pair.released for pair in pairs]
     disclosed = _differences(original, releases)

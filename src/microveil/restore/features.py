@@ -209,8 +209,7 @@ class FeatureBlocks:
         for block, codes in zip(self.labels, labels, strict=True):
             fills.append(partial(_put, first=block.first, features=block.features(codes)))
         if not isinstance(out, np.ndarray):  # what is not held has room for one column at a time
-            for fill in fills:
-                fill(out)
+            in_threads([partial(fill, out) for fill in fills], small=True)
             return out
         together = [fills[at : at + TOGETHER] for at in range(0, len(fills), TOGETHER)]
         in_threads([partial(_fill_together, out, some) for some in together])
