@@ -54,7 +54,7 @@ def server() -> Iterator[str]:
             command = [*prefix, programs / "postgres", "-D", data, *settings]
             process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, cwd=folder)
         try:
-            _wait_for(folder / ".s.PGSQL.5432", process)
+            _wait_for(data / "postmaster.pid", process)
             yield f"postgresql://{USER}:{PASSWORD}@/{DATABASE}?host={folder}"
         finally:
             process.terminate()
@@ -67,12 +67,12 @@ def _run(command: list[object]) -> None:
     subprocess.run([str(part) for part in command], check=True, capture_output=True, cwd="/")
 
 
-def _wait_for(socket: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until it answers, which may take a while on a busy machine."""
+def _wait_for(state: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until it takes connections, which may be a while after it made its socket on a busy machine."""
     for _ in range(600):
         if process.poll() is not None:
             raise RuntimeError("the server ended at once")
-        if socket.exists():
+        if state.exists() and "ready" in state.read_text().split():
             return
         time.sleep(0.1)
     raise TimeoutError("the server does not answer")
