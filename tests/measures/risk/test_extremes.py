@@ -19,7 +19,7 @@ def test_keeping_the_values_in_any_order_gives_all_away() -> None:
     shuffled = np.column_stack([rng.permutation(values) for values in data.T])
     found = extreme_disclosure(Matrix(list(data.T)), Matrix(list(shuffled.T)))
     assert found.value == 1
-    assert found.low > 0.95  # of 150 values
+    assert found.low > 0.85  # of 150 values, which are told together
 
 
 def test_five_per_cent_is_the_limit_at_both_ends() -> None:
@@ -77,3 +77,13 @@ def test_another_sample_tells_no_more_than_strangers_do() -> None:
     ages, heavy = draws["ages"](), draws["heavy"]()
     assert extreme_disclosure(*[Matrix(list(ages.T))] * 2).chance > 0.7
     assert extreme_disclosure(*[Matrix(list(heavy.T))] * 2).chance < 0.5
+
+
+def test_fresh_samples_are_seldom_taken_for_more_than_luck() -> None:
+    beyond = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        both = (Matrix(list(rng.lognormal(sigma=0.3, size=(2, 500)))) for _ in range(2))
+        found = extreme_disclosure(*both, seed=seed)
+        beyond += found.low > found.chance
+    assert beyond <= 4  # 1 in 40 is the level; one value at a time, it would be 15 of 60

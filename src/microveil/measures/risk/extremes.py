@@ -20,7 +20,7 @@ from microveil.measures.nearest.neighbours import standing
 from microveil.measures.nearest.standardisation import VIEWS, plain_view
 from microveil.measures.risk.interval import share_inside
 from microveil.measures.risk.links import links_of
-from microveil.measures.risk.proportions import attack, share_of
+from microveil.measures.risk.proportions import attack, binomial_interval, share_of
 
 AT_EACH_END = 25
 FIRST = 5
@@ -28,7 +28,7 @@ IN_SUMS = 10
 WITHIN = 0.05
 
 SAMPLES = 20
-"""Samples of strangers that chance is the mean of."""
+"""Samples of strangers that chance is the mean of; how much they differ tells how far chance goes."""
 
 SHARE = 0.01
 FEWEST = 5
@@ -53,10 +53,11 @@ def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None =
     parts have ranks 1 to 5, ranks 6 to 25 and sums.
 
     Where tails are dense, any other sample says as much. So chance is what strangers give away: the values of another
-    sample of the population, put between the true ones at random, 20 times.
+    sample of the population, put between the true ones at random, 20 times. Values of one tail are told together, or
+    not at all: the interval is that of as many values on their own as would let strangers differ as much.
     """
     stream = Streams.from_seed(seed).stream("strangers")
-    total, lucky = np.zeros((2, 4)), np.zeros((2, 4))
+    total, lucky = np.zeros((2, 4)), np.zeros((SAMPLES, 2, 4))
     for j in range(original.shape[1]):
         true, guesses = original.in_order(j), released.in_order(j)
         count = min(AT_EACH_END, true.size // 2)  # of a short column no more than half
@@ -64,9 +65,18 @@ def extreme_disclosure(original: Matrix, released: Matrix, *, seed: int | None =
             total += _given_away(first[: count + 1], found)
             lucky += _by_strangers(first, count, stream.generator(2 * j + end))
     note = "" if total[1, 0] else "every extreme value is shared by several records"
-    shares, chances = (hits / np.maximum(tries, 1.0) for hits, tries in (total, lucky))
+    shares = total[0] / np.maximum(total[1], 1.0)
+    strangers = lucky[:, 0, 0] / np.maximum(lucky[:, 1, 0], 1.0)
     parts = dict(zip(("ranks 1-5", "ranks 6-25", "sums"), map(float, shares[1:]), strict=True))
-    return share_of(float(total[0, 0]), int(total[1, 0]), chance=float(chances[0]), note=note, parts=parts)
+    alone = _on_their_own(strangers, float(total[1, 0]))
+    low, high = binomial_interval(alone * float(shares[0]), alone)
+    return Estimate(float(shares[0]), low, high, float(strangers.mean()), note, parts)
+
+
+def _on_their_own(shares: Array, count: float) -> float:
+    """How many of so many values, if each were told by itself, would let the `shares` of samples differ as they do."""
+    chance, variance = float(shares.mean()), float(shares.var())
+    return min(count, chance * (1 - chance) / variance) if variance > 0 else count
 
 
 def _ends(true: Array, guesses: Array, count: int) -> Iterator[tuple[Array, Array]]:
@@ -99,21 +109,21 @@ def _given_away(true: Array, guesses: Array) -> Array:
 
 
 def _by_strangers(true: Array, count: int, generator: np.random.Generator) -> Array:
-    """The same by another sample of the population, mean over some samples.
+    """The same by other samples of the population: samples x the figures of `_given_away`.
 
     Of two samples of one population it is even odds whose value comes next. So a stranger's values are put between the
     true ones as a coin falls, evenly in their gap; above all of them as far as the first gap reaches on average. `true`
     is in descending order, and the first `count` values are asked for.
     """
-    total, reach = np.zeros((2, 4)), true[0] - true[1]
+    found, reach = [], true[0] - true[1]
     for _ in range(SAMPLES):
         strangers = generator.random(2 * true.size) < 0.5
         above = np.cumsum(~strangers)[strangers][:count]  # true values above each of the stranger's
         above = above[above < true.size]
         upper = np.where(above > 0, true[above - 1], true[0] + reach * generator.exponential(size=above.size))
         guesses = true[above] + generator.random(above.size) * (upper - true[above])
-        total += _given_away(true[: count + 1], np.sort(guesses)[::-1])
-    return total / SAMPLES
+        found.append(_given_away(true[: count + 1], np.sort(guesses)[::-1]))
+    return np.array(found)
 
 
 @attack("share of the most extreme 1 % of records (at least five) that some linkage finds in the release", paired=True)

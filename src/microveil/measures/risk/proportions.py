@@ -61,7 +61,7 @@ def note_of(*sentences: str) -> str:
     return "; ".join(filter(None, sentences))
 
 
-def binomial_interval(hits: float, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def binomial_interval(hits: float, tries: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """The exact (Clopper-Pearson) interval of a share.
 
     Hits may be fractions, if each try earns something between 0 and 1: its variance is then at most that of a hit or
