@@ -183,9 +183,10 @@ class DistanceBounds:
         # With records as rows, the smallest of each column is found while they are still in the cache.
         queries = np.ascontiguousarray(self.factors[part].T)
         room = np.empty((self.table.blocks[0].stop, queries.shape[1]), dtype=queries.dtype)
-        for number, block in enumerate(self.table.blocks):
-            products = np.dot(self.table.factors[block], queries, out=room[: block.stop - block.start])
-            products.min(axis=0, out=self.least[number, part])
+        with np.errstate(invalid="ignore"):  # all factors are finite; what BLAS has beyond the last one need not be
+            for number, block in enumerate(self.table.blocks):
+                products = np.dot(self.table.factors[block], queries, out=room[: block.stop - block.start])
+                products.min(axis=0, out=self.least[number, part])
 
     def _products(self, block: slice, rows: Index) -> Factors:
         return self.factors[rows] @ self.table.factors[block].T
