@@ -159,6 +159,22 @@ def test_rows_that_nobody_can_pair_are_not_paired(spark):
 
 
 @pytest.mark.slow
+def test_the_default_set_is_taken_of_a_release_with_labels(spark):
+    """By `veil` as it comes; what looks at all records of a file of that size finds what it finds in memory."""
+    original, _ = both(6_000)
+    original = original.select("a", "b", "visits", pl.col("region").fill_null("west"), "sex")
+    frame = in_parts(spark, original, 2)
+    release = mv.protect_spark(frame, seed=1)
+    found = mv.assess(frame, release, seed=4, sanity=False)
+    wanted = mv.assess(original, pl.from_arrow(release.data.toArrow()), seed=4, sanity=False)
+    assert all("not measured on Spark" in reason for reason in found.skipped.values())
+    for name in ("max_record_risk", "exact_matches", "two_way_tables"):
+        assert found[name].value == pytest.approx(wanted[name].value), name
+    assert found["mixed_linkage" if "mixed_linkage" in found else "dbrl"].value < 0.01
+    release.close()
+
+
+@pytest.mark.slow
 def test_a_release_on_spark_knows_its_rows(spark):
     original, _ = both(6_000)
     frame = in_parts(spark, original.select("a", "b", "visits"), 3)

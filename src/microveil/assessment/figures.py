@@ -71,8 +71,12 @@ def _of_sample(name: str, original: Matrix, released: Matrix, streams: Streams, 
     stream = streams.stream("sampled rows")
     counts = original.shape[0], released.shape[0]
     rows = [drawn_rows(count, RANK_ROWS, stream) for count in counts]
+    held = None
     if "control" in options:
-        options["control"] = options["control"].take(drawn_rows(options["control"].shape[0], RANK_ROWS, stream))
+        held = drawn_rows(options["control"].shape[0], RANK_ROWS, stream)
+        options["control"] = options["control"].take(held)
+    if "labels" in options:
+        options["labels"] = options["labels"].of_rows(*rows, held)
     found = figure_of(name, original.take(rows[0]), released.take(rows[1]), streams, **options)
     if max(counts) <= RANK_ROWS:
         return found

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.keys import Codes
 from microveil.core.table import Matrix
 
@@ -85,6 +85,12 @@ class LabelPair:
     def of_records(self, original: Codes, released: Codes) -> LabelPair:
         """The same columns of other records."""
         return replace(self, original=original, released=released, weights=None, released_weights=None)
+
+    def of_rows(self, rows: Index, released: Index, held: Index | None) -> LabelPair:
+        """Some rows of both files, and of those that were held out; in memory, wherever they are."""
+        pick = {"original": rows, "released": released, "weights": rows, "released_weights": released, "holdout": held}
+        there = {name: own for name, own in vars(self).items() if name in pick and own is not None}
+        return replace(self, **{name: own if pick[name] is None else own[pick[name]] for name, own in there.items()})
 
 
 @dataclass(frozen=True, repr=False)
