@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import FIRST_ROWS, Array, Index
 from microveil.core.late import pl
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.times import TimeForm
@@ -133,20 +133,25 @@ def find_dated_labels(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
     whole = [column for column in columns if not frame.missing(column)]
     if not whole or frame.count < FEWEST:
         return []
-    parts = [
-        (date, part, *np.unique(LABELLED[part](days_in(frame, date)), return_inverse=True))
-        for date, part in product(dates, LABELLED)
-    ]
+    days = {date: days_in(frame, date) for date in dates}
     found = []
     for column in whole:
         codes = frame.labels(column)
-        for date, part, values, at in parts:
+        for date, part in product(dates, LABELLED):
+            if _refuted(LABELLED[part](days[date][:FIRST_ROWS]), codes[:FIRST_ROWS]):
+                continue
+            values, at = np.unique(LABELLED[part](days[date]), return_inverse=True)
             rule = follows(at.ravel(), codes, BY_CHANCE / (len(dates) * len(columns)))
             if rule is not None and not rule.exceptions and values.size >= DIFFERENT:
                 levels = tuple(zip(values.tolist(), rule.levels.tolist(), strict=True))
                 found.append(DateRule(column, date, part, levels=levels))
                 break
     return found
+
+
+def _refuted(values: Array, codes: Index) -> bool:
+    """Has one of the values two labels in some rows? Nearly every column is refuted by the first ones."""
+    return len(set(zip(values.tolist(), codes.tolist(), strict=True))) > len(set(values.tolist()))
 
 
 def date_rules_of(frame: Frame, column: str) -> Iterator[DateRule]:

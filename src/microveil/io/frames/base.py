@@ -207,6 +207,9 @@ class NumpyFrame(Frame):
     def labels(self, name: str) -> Index:
         return np.unique(self.data[:, int(name)], return_inverse=True)[1].ravel()
 
+    def levels(self, name: str) -> int:
+        return np.unique(self.data[:, int(name)]).size - (self.missing(name) > 0)
+
     def short_type(self, name: str) -> np.dtype[Any] | None:
         return None if self.data.dtype.kind != "f" or self.data.dtype == np.float64 else self.data.dtype
 
