@@ -86,6 +86,12 @@ class Outcome:
         return {rule.column for rule in self.rules} | {rule.column for rule in self.ratios}
 
     @property
+    def on_their_own(self) -> list[int]:
+        """Perturbed columns that are no products of others: where those come back by chance, so do these."""
+        products = () if self.restored is None else self.restored.products
+        return [j for j in self.perturbed if j not in {rule.column for rule in products}]
+
+    @property
     def constant(self) -> list[int]:
         """Columns that came through because they are constant."""
         moved = self.rebuilt.union(self.perturbed)
@@ -197,6 +203,7 @@ def _run_stratum(
         return columns
 
     if plan.maps_values:
+        orders = _among((*rules.orders, *rules.found_orders), place)
         mapping = restored(
             plan.marginals,
             core,
@@ -204,7 +211,8 @@ def _run_stratum(
             lambda free: enforced(free, _domains(table, chosen, rules, mapped=False), present, core.weights, ())[0],
             present,
             context.stream("marginals"),
-            close_orders(core, _among((*rules.orders, *rules.found_orders), place), present),
+            close_orders(core, orders, present),
+            orders,
         )
         if mapping is not None and not plan.exact:
             mapping = limited(mapping, aside, core, present, context.stream("limits"))
@@ -388,6 +396,7 @@ def _worst(parts: Sequence[Restored | None]) -> Restored | None:
         return None
     worst = max(mapped, key=lambda part: part.settled.correlation if part.settled else 0.0)
     in_all = [rule for rule in worst.near_rules if all(rule in part.near_rules for part in mapped)]
+    products = [rule for rule in worst.products if all(any(map(rule.is_like, part.products)) for part in mapped)]
     costly = list(dict.fromkeys(rule for part in mapped for rule in part.costly_orders))
     kept = list(dict.fromkeys(rule for part in mapped for rule in part.kept_orders if rule not in costly))
-    return replace(worst, near_rules=in_all, kept_orders=kept, costly_orders=costly)
+    return replace(worst, near_rules=in_all, products=products, kept_orders=kept, costly_orders=costly)

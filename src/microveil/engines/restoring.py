@@ -22,12 +22,27 @@ from microveil.core.table import Microdata
 from microveil.measures.utility.information_loss import pil
 from microveil.measures.utility.propensity import MOST_COLUMNS, propensity_3
 from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
+from microveil.restore.hidden_clusters import MOST_CLUSTERS
 from microveil.rules.linear_rules import LinearRule
-from microveil.rules.near_rules import HOLDS, find_near_rules, gaps, is_sum, share_met, without_gaps
+from microveil.rules.near_rules import (
+    FIRST_ROWS,
+    HOLDS,
+    GapRule,
+    find_near_rules,
+    gaps,
+    is_sum,
+    rows_to_search,
+    share_met,
+    without_gaps,
+)
 from microveil.rules.orders import OrderRule
+from microveil.rules.product_rules import ProductRule, find_product_rules
 
 UNSETTLED = 0.1
 """Difference of correlations from which on the columns may be better left free, which is then measured."""
+
+MOST_FACTORS = 40
+"""Columns up to which products are looked for: each is a regression on all others."""
 
 OWED = 0.9
 """Share of rows from which on a sum is a rule with errors, and its users must find it again; below, it is a relation
@@ -45,8 +60,14 @@ class Restored:
     settled: Settled | None
     labels: Sequence[NDArray[np.intp]] = ()
     near_rules: Sequence[LinearRule] = ()
-    gap_rules: Sequence[LinearRule] = ()
+    gap_rules: Sequence[GapRule] = ()
     """By which columns were made of their gaps."""
+
+    products: Sequence[ProductRule] = ()
+    """That hold but for rounding, and still do."""
+
+    clusters: int = 1
+    """In which they were arranged."""
 
     kept_orders: Sequence[OrderRule] = ()
     """Of those that were found, by the numbers of the confidential columns; and those that would have cost too much."""
@@ -55,7 +76,8 @@ class Restored:
 
     def renumbered(self, numbers: Mapping[int, int]) -> Restored:
         """The same, with rules of columns that have other numbers elsewhere."""
-        return replace(self, near_rules=[rule.renumbered(numbers) for rule in self.near_rules])
+        products = [rule.renumbered(numbers) for rule in self.products]
+        return replace(self, near_rules=[rule.renumbered(numbers) for rule in self.near_rules], products=products)
 
 
 def restored(
@@ -66,6 +88,7 @@ def restored(
     present: Mask | None,
     stream: Stream,
     close: Sequence[LinearRule] = (),
+    orders: Sequence[OrderRule] = (),
 ) -> Restored | None:
     """The columns with their distributions given back, as well as it can be done; None if they are better left free.
 
@@ -77,6 +100,7 @@ def restored(
         present: rows x columns, or None.
         stream: of random numbers.
         close: how columns follow from others but for a difference that is not below zero.
+        orders: of the columns, which rows are made to keep afterwards.
     """
     if step.marginals == "smoothed" and not step.smooths(table.count):
         return None
@@ -86,22 +110,43 @@ def restored(
     rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
     taken = {j for rule in close for j in (rule.column, *rule.terms)}
     rules = [rule for rule in rules if rule.column not in taken]
+    products = [] if present is not None else _products(table, [*close, *rules], orders, stream.child("products"))
     plain = mapped_back(step, table, perturbed, present, stream, close)
     # With so many columns every regression tells the files apart, so that nothing could be compared.
     many = table.confidential.shape[1] > MOST_COLUMNS
     labelled = bool(table.labels.names or table.beside.before)  # whose relations come back by exchanges only
-    if step.marginals == "original" or many or not (rules or (_unsettled(plain) and not labelled)):
+    if step.marginals == "original" or many or not (rules or products or (_unsettled(plain) and not labelled)):
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
-    owed = [rule for rule in sums if share_met(table.confidential.columns, rule) >= OWED]
-    attempts = [plain, *([mapped_back(step, table, perturbed, present, stream, [*close, *rules])] if rules else [])]
+    found: list[GapRule] = [*sums, *products]
+    owed = [rule for rule in found if share_met(table.confidential.columns, rule) >= OWED]
+    tried: list[list[GapRule]] = [[*close, *rules, *products]] if rules or products else []
+    # A gap hides no more clusters than its column: with more, the release would be fitted to more than records hide.
+    attempts = [plain, *(mapped_back(step, table, perturbed, present, stream, each, plain.clusters) for each in tried)]
     losses = [_loss(table, attempt.columns, owed) for attempt in attempts]
     best = attempts[int(np.argmin(losses))]
     # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
     if table.weights is None and not labelled and min(losses) > _loss(table, allowed(perturbed()), owed):
         return None
     still = [rule for rule in sums if min(_shares_met(table, best.columns, rule)) >= HOLDS]
-    return replace(best, near_rules=still)
+    products = [rule for rule in products if rule in best.gap_rules and share_met(best.columns, rule) >= OWED]
+    return replace(best, near_rules=still, products=products)
+
+
+def _products(
+    table: Microdata, others: Sequence[LinearRule], orders: Sequence[OrderRule], stream: Stream
+) -> list[ProductRule]:
+    """Columns that are products of others; none that has a rule already, or that another is made of.
+
+    `others` are the rules that there are, and `orders` those that rows are to keep.
+    """
+    width = table.confidential.shape[1]
+    if width > MOST_FACTORS or table.count <= 2 * width:
+        return []
+    taken = {j for rule in others for j in (rule.column, *rule.terms)}
+    in_orders = {j for order in orders for j in (order.lower, order.upper)}
+    found = find_product_rules(rows_to_search(table.confidential, stream, FIRST_ROWS), taken, in_orders)
+    return [rule for rule in found if rule.explains(table.confidential.columns)]
 
 
 def mapped_back(
@@ -110,18 +155,21 @@ def mapped_back(
     perturbed: Callable[[], list[Array]],
     present: Mask | None,
     stream: Stream,
-    rules: Sequence[LinearRule] = (),
+    rules: Sequence[GapRule] = (),
+    most_clusters: int = MOST_CLUSTERS,
 ) -> Restored:
     """Values by rank, then exchanges; with gaps in the place of columns that have a rule (`rules`).
 
-    The other arguments are those of `restored`.
+    They are exchanged in clusters first, `most_clusters` at most. The other arguments are those of `restored`.
     """
     original = table.with_confidential(gaps(table.confidential.columns, rules))
     made = {table.confidential_names[rule.column] for rule in rules}
     original = replace(original, bands=tuple(bands for bands in table.bands if bands.source not in made))
     marginals = _marginals(step, original, present, stream)
-    found = arrange(lambda: gaps(perturbed(), rules), marginals, original, present, stream.child("arrange"))
-    return Restored(without_gaps(found.columns, rules), found.settled, found.labels, gap_rules=rules)
+    own = stream.child("arrange")
+    found = arrange(lambda: gaps(perturbed(), rules), marginals, original, present, own, most_clusters)
+    columns = without_gaps(found.columns, rules)
+    return Restored(columns, found.settled, found.labels, gap_rules=rules, clusters=found.clusters)
 
 
 def _marginals(step: Marginals, table: Microdata, present: Mask | None, stream: Stream) -> list[Marginal]:
@@ -141,14 +189,14 @@ def _unsettled(mapped: Restored) -> bool:
     return mapped.settled is not None and max(mapped.settled.correlation, mapped.settled.rank_correlation) > UNSETTLED
 
 
-def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[LinearRule]) -> float:
-    """How well the files can be told apart, what is lost, and the rows in which a sum no longer holds; from 0 to 3."""
+def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[GapRule]) -> float:
+    """How well the files can be told apart, what is lost, and the rows in which a rule no longer holds; from 0 to 3."""
     original, released = table.confidential, table.confidential.with_columns(columns)
     propensity, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
     shares = (_shares_met(table, columns, rule) for rule in owed)
     return propensity + lost + max((before - after for before, after in shares), default=0.0)
 
 
-def _shares_met(table: Microdata, columns: Sequence[Array], rule: LinearRule) -> tuple[float, float]:
+def _shares_met(table: Microdata, columns: Sequence[Array], rule: GapRule) -> tuple[float, float]:
     """In what share of the rows a rule holds, before and after."""
     return share_met(table.confidential.columns, rule), share_met(columns, rule)

@@ -23,6 +23,7 @@ from microveil.rules.domain import Domain, heaped_ends
 from microveil.rules.linear_rules import LinearRule, in_order
 from microveil.rules.near_rules import gaps, without_gaps
 from microveil.rules.orders import MOST_COST, OrderRule, implied_orders
+from microveil.rules.product_rules import ProductRule
 
 CLOSE = 0.02
 """Share of its variance by which a column differs from one that is never above it, at most, for the difference to be
@@ -69,7 +70,7 @@ def limited(mapping: Restored, aside: SetAside, core: Microdata, present: Mask |
     rows = _Rows(mapping, aside, core)
     limits, found = rows.limits()
     if limits.bounds.size == 0:
-        return mapping
+        return rows.with_orders_of_products(mapping)
     start = rows.columns
     broken, target = limits.broken(start), core.with_confidential(gaps(core.confidential.columns, mapping.gap_rules))
     dropped: list[int] = []
@@ -86,12 +87,13 @@ def limited(mapping: Restored, aside: SetAside, core: Microdata, present: Mask |
         if not stuck and not costly:
             break
         dropped.append(max(stuck or costly, key=lambda at: int((still if stuck else broken)[at])))
-    return replace(
+    made = replace(
         mapping,
         columns=without_gaps(new, mapping.gap_rules) if broken.any() else mapping.columns,
         kept_orders=[order for at, order in found.items() if at not in dropped],
         costly_orders=[found[at] for at in dropped],
     )
+    return rows.with_orders_of_products(made)
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,12 +115,30 @@ class _Rows:
         chosen = self.aside.dependence.independent
         made = dict(zip(chosen, np.eye(len(chosen), len(chosen) + 1), strict=True))
         numbers = dict(enumerate(chosen))
-        of_gaps = [rule.renumbered(numbers) for rule in self.mapping.gap_rules]
+        rules = self.mapping.gap_rules
+        for rule in rules:
+            if isinstance(rule, ProductRule):  # no sum of what is exchanged, nor is what is made of it
+                del made[numbers[rule.column]]
+        of_gaps = [rule.renumbered(numbers) for rule in rules if isinstance(rule, LinearRule)]
         for rule in (*of_gaps, *self.aside.dependence.ordered_rules):
-            total = np.sum([c * made[j] for j, c in rule.terms.items()], axis=0)
-            total[-1] += rule.constant
-            made[rule.column] = made[rule.column] + total if rule.column in made else total
+            if made.keys() >= rule.terms.keys():
+                total = np.sum([c * made[j] for j, c in rule.terms.items()], axis=0)
+                total[-1] += rule.constant
+                made[rule.column] = made[rule.column] + total if rule.column in made else total
         return made
+
+    def with_orders_of_products(self, found: Restored) -> Restored:
+        """What was found, with the orders that nobody declared of columns that are products.
+
+        No exchange looks at these. They hold as long as the products do: those that few rows break are kept.
+        """
+        place = {j: at for at, j in enumerate(self.aside.dependence.independent)}
+        pairs = [(order, {order.lower, order.upper}) for order in self.aside.rules.found_orders]
+        orders = [order for order, pair in pairs if place.keys() >= pair and not self.made.keys() >= pair]
+        broken = [order.renumbered(place).broken(found.columns) > MOST_LEFT * self.core.count for order in orders]
+        kept = [order for order, lost in zip(orders, broken, strict=True) if not lost]
+        costly = [order for order, lost in zip(orders, broken, strict=True) if lost]
+        return replace(found, kept_orders=[*found.kept_orders, *kept], costly_orders=[*found.costly_orders, *costly])
 
     def limits(self) -> tuple[Limits, dict[int, OrderRule]]:
         """Everything that is kept, and which of it are orders that nobody declared."""
@@ -135,7 +155,7 @@ class _Rows:
         domains = aside.rules.domains(mapped=True)
         rebuilt = [rule.column for rule in aside.dependence.rules]
         rebuilt += [aside.dependence.independent[rule.column] for rule in self.mapping.gap_rules]
-        for j in rebuilt if domains else ():
+        for j in (j for j in rebuilt if domains and j in self.made):
             ends = heaped_ends(aside.table.confidential.columns[j]) if aside.rules.learnt else Domain()
             for sign, bound in zip((-1.0, 1.0), ends.over(domains[j]).bounds(), strict=True):
                 if bound is not None:

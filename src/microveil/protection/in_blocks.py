@@ -200,9 +200,9 @@ def _seen(intake: Intake, outcome: Outcome, written: Written) -> tuple[Outcome, 
 
 
 def _perturbed(intake: Intake, outcome: Outcome) -> tuple[list[Array], list[Array]]:
-    """The perturbed columns, before and after."""
+    """The perturbed columns, before and after; none that follow from others."""
     own = intake.table.confidential.columns
-    return [own[j] for j in outcome.perturbed], [outcome.columns[j] for j in outcome.perturbed]
+    return [own[j] for j in outcome.on_their_own], [outcome.columns[j] for j in outcome.on_their_own]
 
 
 def _labels_of(

@@ -341,7 +341,7 @@ def drawn(plan: Plan, names: Sequence[str], intake: Intake, streams: Streams, te
     for attempt in range(most_draws(plan, intake.table.count)):
         again = replace(streams, attempt=attempt)
         outcome = run(plan, intake.table, intake.profile, again, sensitive=sensitive, known=intake.known, progress=tell)
-        changed = outcome.perturbed
+        changed = outcome.on_their_own
         back = returned_records([original[j] for j in changed], [outcome.columns[j] for j in changed])
         fewest, best = (back, outcome) if best is None or back < fewest else (fewest, best)
         if not back:
@@ -407,7 +407,7 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
         done, proof, data, settings=settings, seed=seed, original=original, rounded=rounded
     )
     own = table.confidential.columns
-    before, after = ([columns[j] for j in outcome.perturbed] for columns in (own, stored))
+    before, after = ([columns[j] for j in outcome.on_their_own] for columns in (own, stored))
     seen = giveaways(before, after, exact=plan.exact and not plan.rounded)
     return replace(
         release, warnings=[*release.warnings, *building.about_decimals(frame, names, open_frame(data)), *seen]

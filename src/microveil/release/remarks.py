@@ -238,6 +238,10 @@ def _about_distributions(run: EngineRun, kept: Mapping[str, float]) -> list[str]
         return [f"the columns did not get their own distributions back: {reason}"]
     rules = [f"holds in most rows, before and after: {rule.sentence(names)}" for rule in outcome.restored.near_rules]
     rules += [
+        f"holds but for rounding and a constant factor, before and after: {rule.sentence(names)}"
+        for rule in outcome.restored.products
+    ]
+    rules += [
         f"not kept, as that would cost more than {MOST_COST:g} of a rank correlation, or change many values: "
         f"{order.sentence(names)} (declare it in rules to have it in every row)"
         for order in outcome.restored.costly_orders

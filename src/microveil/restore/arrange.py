@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Mask, give_memory_back
 from microveil.core.fewest_records import (
     FEW_ADD_UP,
     FEW_ROWS,
@@ -50,7 +50,7 @@ from microveil.restore.exchanges import (
     second_moments,
 )
 from microveil.restore.features import LAYERS, LEVELS, SQUARES, feature_blocks, moving_along, standardised
-from microveil.restore.hidden_clusters import hidden_clusters
+from microveil.restore.hidden_clusters import MOST_CLUSTERS, hidden_clusters
 from microveil.restore.marginals import Marginal, mapped
 from microveil.restore.missing import both_present, marks_of
 
@@ -108,11 +108,15 @@ class Settled:
 
 @dataclass(frozen=True, repr=False)
 class Arranged:
-    """Columns of values, columns of labels, and how near their moments came; None where nobody has looked."""
+    """Columns of values, columns of labels, and how near their moments came; None where nobody has looked.
+
+    They were arranged in so many `clusters`.
+    """
 
     columns: list[Array]
     labels: list[NDArray[np.intp]]
     settled: Settled | None
+    clusters: int = 1
 
 
 def arrange(
@@ -121,6 +125,7 @@ def arrange(
     original: Microdata,
     present: Mask | None,
     stream: Stream,
+    most_clusters: int = MOST_CLUSTERS,
 ) -> Arranged:
     """The values of the marginals in an order that starts from that of the `columns`, which are used up.
 
@@ -141,7 +146,7 @@ def arrange(
         return Arranged(mapped(columns(), marginals), labels, None)
     # Beside public columns or weights, which stay where they are, values would tell the cluster of each record.
     if present is None and original.public == 0 and original.weights is None and original.count > FEW_ROWS:
-        clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream)
+        clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream, most_clusters)
         if clusters is not None:
             return _arranged_in_clusters(clusters, marginals, original, stream)
     search = ExchangeSearch(original, present, stay=stay)
@@ -203,9 +208,11 @@ def _arranged_in_clusters(
     labels = [np.concatenate(pieces) for pieces in zip(*(part.labels for part in parts), strict=True)]
     # A large table has no room for them beside its features.
     del original, values, parts, part, start, inside, search
+    give_memory_back()
     found = whole.arranged(columns, labels, marginals, stream)
     places = stream.child("places").generator().permutation(order.size)
-    return Arranged([kept(c[:][places]) for c in found.columns], [c[places] for c in found.labels], found.settled)
+    columns = [kept(c[:][places]) for c in found.columns]
+    return Arranged(columns, [c[places] for c in found.labels], found.settled, len(ends))
 
 
 class ExchangeSearch:

@@ -40,13 +40,16 @@ STEPS, ENOUGH = 100, 1e-3
 """Steps of the EM algorithm, and the gain of the mean log-likelihood below which it ends."""
 
 
-def hidden_clusters(original: Microdata, moments: int, stream: Stream) -> NDArray[np.int8] | None:
+def hidden_clusters(
+    original: Microdata, moments: int, stream: Stream, most: int = MOST_CLUSTERS
+) -> NDArray[np.int8] | None:
     """The cluster of each record; None where there are none, or too few records for them.
 
     Args:
         original: columns without missing cells.
         moments: how many correlations are fitted to in each cluster.
         stream: for the records that the mixture is fitted to, and where the search for it starts.
+        most: of how many clusters there may be.
     """
     least = max(LEAST_RECORDS, moments)
     columns = [column for column in original.values.columns if column.min() < column.max()]
@@ -59,7 +62,7 @@ def hidden_clusters(original: Microdata, moments: int, stream: Stream) -> NDArra
     sample = own @ onto
     scores: list[Array] = []
     best, lowest = None, np.inf
-    for count in range(1, min(MOST_CLUSTERS, original.count // least) + 1):
+    for count in range(1, min(most, original.count // least) + 1):
         mixture = _Mixture.fitted(sample, count, generator)
         criterion = mixture.criterion(sample)
         if criterion >= lowest:

@@ -52,6 +52,10 @@ class LinearRule:
         total: Array = np.sum(parts, axis=0) + self.constant
         return total
 
+    def with_gap(self, gap: Array, columns: Columns) -> Array:
+        """The column from its gap and the others."""
+        return gap + self.rebuilt(columns)
+
     def renumbered(self, numbers: Mapping[int, int]) -> LinearRule:
         """The same rule where columns have other numbers."""
         terms = {numbers[j]: c for j, c in self.terms.items()}

@@ -20,6 +20,10 @@ from microveil.core.table import Matrix
 from microveil.core.tolerances import TEXT_ROUND_OFF
 from microveil.rules.domain import step_of
 from microveil.rules.linear_rules import Columns, LinearRule, searched_columns
+from microveil.rules.product_rules import ProductRule
+
+GapRule = LinearRule | ProductRule
+"""How a column is made of others but for a gap."""
 
 HOLDS = 0.5
 """Share of rows from which on a sum is a rule with exceptions, and not a coincidence."""
@@ -48,13 +52,10 @@ TRIMMED, REFITS = 0.6, 4
 
 def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[LinearRule]:
     """A rule for each column that has one, in terms of columns that have none: with whole coefficients, or fitted."""
-    count, width = values.shape
-    if count <= 2 * width:
+    width = values.shape[1]
+    if values.shape[0] <= 2 * width:
         return []
-    rows = np.arange(count)
-    if count > ROWS:
-        rows = np.unique(stream.generator().integers(count, size=ROWS))
-    sample = np.array([column[rows] for column in values.columns])
+    sample = rows_to_search(values, stream)
     found: list[LinearRule] = []
     basis: list[int] = []
     for j in sorted(range(width), key=lambda j: summary.sd[j]):  # a total varies more than its parts
@@ -68,6 +69,13 @@ def find_near_rules(values: Matrix, summary: Moments, stream: Stream) -> list[Li
         else:
             found.append(rule)
     return _right_way_round(found, summary)
+
+
+def rows_to_search(values: Matrix, stream: Stream, most: int = ROWS) -> Array:
+    """The rows in which rules are looked for, columns x rows; of more than `most`, some from all over the table."""
+    count = values.shape[0]
+    rows = np.unique(stream.generator().integers(count, size=most)) if count > most else np.arange(count)
+    return np.array([column[rows] for column in values.columns])
 
 
 def _whole(sample: Array, fitted: LinearRule) -> LinearRule | None:
@@ -120,7 +128,7 @@ def is_sum(rule: LinearRule) -> bool:
     return all(c == round(c) for c in rule.terms.values())
 
 
-def share_met(columns: Columns, rule: LinearRule, slack: float = 0.0) -> float:
+def share_met(columns: Columns, rule: GapRule, slack: float = 0.0) -> float:
     """The share of rows in which a rule holds to round-off and a `slack`; rows of nothing but zeros say nothing."""
     misses, size = rule.misses(columns)
     telling = size > slack
@@ -128,7 +136,7 @@ def share_met(columns: Columns, rule: LinearRule, slack: float = 0.0) -> float:
     return float(np.mean(met)) if telling.any() else 0.0
 
 
-def gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
+def gaps(columns: Sequence[Array], rules: Sequence[GapRule]) -> list[Array]:
     """The columns with the gap in the place of each column that has a rule."""
     out = list(columns)
     for rule in rules:
@@ -136,11 +144,11 @@ def gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
     return out
 
 
-def without_gaps(columns: Sequence[Array], rules: Sequence[LinearRule]) -> list[Array]:
+def without_gaps(columns: Sequence[Array], rules: Sequence[GapRule]) -> list[Array]:
     """The columns from their gaps; a column may be made of one that an earlier rule has made."""
     out = list(columns)
     for rule in rules:
-        out[rule.column] = columns[rule.column] + rule.rebuilt(out)
+        out[rule.column] = rule.with_gap(columns[rule.column], out)
     return out
 
 

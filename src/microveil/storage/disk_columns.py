@@ -8,7 +8,6 @@ spill into files with names; pages of a memory map count as the process's own, a
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import tempfile
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, give_memory_back
 from microveil.core.errors import FileError, ParameterError
 from microveil.core.sorted_columns import pieces_of
 from microveil.core.table import Matrix
@@ -39,15 +38,6 @@ ROWS_AT_ONCE = 65_536
 SINGLE, TURNED = 4, 512
 """Bytes of a feature; and rows whose features are turned at once from one feature after the other to one row after the
 other: they stay in the cache."""
-
-
-try:
-    _give_back: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-except (AttributeError, OSError, TypeError):  # not the C library of GNU
-
-    def _give_back(keep: int) -> int:
-        """What small arrays left free goes back to the system, but for so many bytes: here, nothing does."""
-        return keep
 
 
 class _NamelessFile:
@@ -352,7 +342,7 @@ class RemoteMatrix(Matrix):
         """A column that stands beside these, on the disk too; its space is given back with the last reference."""
         out = self.shelf.column(column.size)
         out.write(0, column)
-        _give_back(0)
+        give_memory_back()
         return cast(Array, out)
 
     def made_when_read(self, make: Callable[[], Array]) -> Array:
