@@ -118,7 +118,9 @@ def test_a_table_for_people(files: tuple[Path, Path], capsys: pytest.CaptureFixt
     assert lines[place + 1].strip() == f"low is better: {share.meaning}"
     assert "measured on 120 of 120 records" in printed
     gain = (share.value - share.chance) / (1 - share.chance)
-    told = f"Gains most over chance: dbrl, {share.value:.3g}: a gain of {gain:.3g} of what was to be gained"
+    found = f"dbrl, {share.value:.3g} (chance {share.chance:.3g})"
+    luck = "" if share.low > share.chance else ", which cannot be told from luck"
+    told = f"Gains most over chance: {found}: a gain of {gain:.3g} of what was to be gained{luck}"
     assert told in " ".join(printed.split())
     assert "Note: column 'b': -9 taken for a code" in printed
     assert "86420" not in printed

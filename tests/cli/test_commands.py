@@ -446,3 +446,19 @@ def test_names_with_spaces_and_years_can_be_named(tmp_path: Path, capsys: pytest
     assert code == 0
     assert "Note: left out of the release: column 'id' (identifier: " in said
     assert pl.read_csv(out).columns == [" wages", "2019", "2020"]
+
+
+def test_columns_that_are_computed_anew_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 90, 300)
+    pl.DataFrame({"age": age, "fare": 10 * (age // 20), "income": rng.lognormal(5, 1, 300)}).write_csv(
+        tmp_path / "a.csv"
+    )
+    code, printed, _ = run(
+        capsys, "protect", tmp_path / "a.csv", "-o", tmp_path / "b.csv", "--report", tmp_path / "r.html", "--seed", 1
+    )
+    assert code == 0
+    assert "Protected 2 columns" in printed
+    assert "Computed anew from protected columns: fare" in printed
+    what = json.loads((tmp_path / "r.json").read_text())["screen"]["what"]
+    assert ["Computed anew", "fare: from protected columns"] in what

@@ -314,3 +314,35 @@ def test_rules_of_columns_that_do_not_leave_are_not_called_kept() -> None:
     described = mv.describe(table)
     assert found(described, "row").kind == "identifier"
     assert not described.rules
+
+
+# --- Columns that follow from one column, and are in other rules
+
+
+def with_fares(rows: int = 600) -> pl.DataFrame:
+    """Fares that follow from the age, a multiple of them, and a total with them."""
+    rng = np.random.default_rng(0)
+    age, income = rng.integers(0, 90, rows), rng.lognormal(5, 1, rows).round()
+    fare = np.array([0, 40, 95, 70, 20])[np.digitize(age, [6, 18, 30, 65])]
+    return pl.DataFrame({"age": age, "fare": fare, "income": income, "total": income + fare})
+
+
+def test_a_dictionary_that_was_written_is_taken_back_where_a_column_follows_and_is_in_a_sum() -> None:
+    table = with_fares()
+    described = mv.describe(table)
+    assert described.rules == ["total = fare + income"]
+    assert described.relations.sentences == ["fare follows from age: by its value"]
+    release = mv.protect(table, rules=described.to_dictionary(), seed=1)
+    assert release.rules == ["total = fare + income"]
+    assert (release.data["total"] == release.data["fare"] + release.data["income"]).all()
+
+
+def test_what_is_said_of_a_rule_allows_for_columns_that_follow() -> None:
+    table = with_fares()
+    assert "by veil kept only if the dictionary" in mv.describe(table).treatments["total = fare + income"]
+    doubled = table.select("age", "fare", "income", twice=2 * pl.col("fare"))
+    described = mv.describe(doubled)
+    assert described.treatments["twice = 2 fare"] == "kept: fare is computed from the others"
+    release = mv.protect(doubled, seed=1)
+    assert (release.data["twice"] == 2 * release.data["fare"]).all()
+    assert set(release.computed) == {"fare", "twice"}

@@ -202,14 +202,25 @@ class Description(Displayed):
         return plain
 
     def to_dictionary(self) -> dict[str, Any]:
-        """The part that `protect(rules=...)` takes back, for a user to edit. What has exceptions is not enforced."""
-        follows = self.relations.entries()
+        """The part that `protect(rules=...)` takes back, for a user to edit. What has exceptions is not enforced.
+
+        A column is made by one rule: one of a sum or a ratio does not follow from another column, and one that follows
+        is in no order.
+        """
+        sums = [entry for entry in self.sums if entry.get("enforce", True)]
+        made = {name for entry in sums for name in (entry["total"], *entry["parts"])}
+        made |= {name for entry in self.ratios for name in entry.values()}
+        follows = {name: entry for name, entry in self.relations.entries().items() if name not in made}
+        counted = [
+            entry for entry in self.sums if entry not in sums and not {entry["total"], *entry["parts"]} & {*follows}
+        ]
+        orders = [entry for entry in self.orders if not {entry["lower"], entry["upper"]} & {*follows}]
         entries = {
             column.name: entry
             for column in self.columns
             if (entry := {**column.to_entry(), **follows.get(column.name, {})})
         }
-        rules = {"sums": self.sums, "ratios": self.ratios, "orders": self.orders}
+        rules = {"sums": [*sums, *counted], "ratios": self.ratios, "orders": orders}
         pairs = {"impossible": self.relations.impossible} if self.relations.impossible else {}
         return {"columns": entries, **rules, **pairs}
 
@@ -233,6 +244,7 @@ def describe_table(frame: Frame) -> Description:
     no_amounts = {column.name for column in columns if column.kind not in (*NUMBERS, *TIMES)}
     identifiers = {names.index(name) for name in no_amounts if name in numbers}
     found = _Rules.among(Matrix(list(numbers.values())), identifiers, names)
+    relations = find_relations(frame, kinds)
     return Description(
         rows=frame.count,
         columns=columns,
@@ -249,8 +261,8 @@ def describe_table(frame: Frame) -> Description:
             {"ratio": names[r.column], "numerator": names[r.numerator], "denominator": names[r.denominator]}
             for r in found.ratios
         ],
-        relations=find_relations(frame, kinds),
-        treatments=found.treatments(names),
+        relations=relations,
+        treatments=found.treatments(names, {entry["column"] for entry in relations.follows}),
     )
 
 
@@ -317,10 +329,17 @@ class _Rules:
     ratios: Sequence[RatioRule] = ()
     orders: Sequence[OrderRule] = ()
 
-    def treatments(self, names: Sequence[str]) -> dict[str, str]:
-        """What `protect` does with each rule, by its sentence."""
-        done = {rule.sentence(names): f"kept: {names[rule.column]} is computed from the others" for rule in self.exact}
-        done |= {near.rule.sentence(names): "kept only if the dictionary of the columns says so" for near in self.near}
+    def treatments(self, names: Sequence[str], following: Collection[str]) -> dict[str, str]:
+        """What `protect` does with each rule, by its sentence; columns `following` from one other are made of that."""
+        declared = "kept only if the dictionary of the columns says so"
+        done = {}
+        for rule in self.exact:
+            first = next((names[j] for j in (*rule.terms, rule.column) if names[j] in following), "")
+            said = f"kept: {first or names[rule.column]} is computed from the others"
+            if first and len(rule.terms) > 1:  # what follows from a column follows from its multiple
+                said = f"by veil {declared}, as {first} follows from one column"
+            done[rule.sentence(names)] = said
+        done |= {near.rule.sentence(names): declared for near in self.near}
         done |= {
             ratio.sentence(names): f"kept: {names[ratio.column]} is computed from the others, where no moment is "
             "promised exactly"

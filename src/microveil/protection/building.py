@@ -116,7 +116,8 @@ def with_computed_columns(
             data = frame.rebuilt({}, {}, {rule.column: values.astype(np.intp)})
         else:
             data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})
-    return replace(release, data=data, rules=[*release.rules, *(rule.sentence for rule in found)])
+    computed = (*release.computed, *(rule.column for rule in found))
+    return replace(release, data=data, rules=[*release.rules, *(rule.sentence for rule in found)], computed=computed)
 
 
 def about_decimals(before: Frame, names: Sequence[str], after: Frame | None = None) -> list[str]:

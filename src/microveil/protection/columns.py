@@ -184,6 +184,7 @@ def with_columns_said(release: Release, chosen: RemoteColumns, unique: float, re
         in_clear=clear,
         unique_in_clear=unique,
         rules=[*release.rules, *(rule.sentence for rule in chosen.from_dates)],
+        computed=tuple(rule.column for rule in chosen.from_dates),
         settings=settings,
         warnings=[*said, *release.warnings, *remarks],
     )

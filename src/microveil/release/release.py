@@ -178,6 +178,9 @@ class Release(Displayed):
     kinds: Mapping[str, str] = field(default_factory=dict)
     """What each column of the original was taken for."""
 
+    computed: tuple[str, ...] = ()
+    """Columns that follow from protected ones, and were computed anew from these."""
+
     in_clear: tuple[str, ...] = ()
     """Columns that are released as they are: those that were named, and sizes of units and places in them."""
 

@@ -99,6 +99,7 @@ def _what(material: Material) -> list[tuple[str, str]]:
         *([("Promise", f"{release.ledger.promise}.")] if release.ledger is not None else []),
         ("Rows", f"{release.rows:,}"),
         ("Protected", f"{len(protected)} columns: {named(protected)}" if protected else "no column"),
+        *([("Computed anew", f"{named(release.computed)}: from protected columns")] if release.computed else []),
         ("In clear", f"{len(release.in_clear)}: {named(release.in_clear)}" if release.in_clear else "no column"),
         ("Left out", named(left_out)),
     ]

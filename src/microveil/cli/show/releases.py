@@ -29,7 +29,7 @@ NO_DIGIT = 1e-9
 """What a division leaves over a whole number, which is no reason to round up."""
 
 RELEASE_TYPES = {
-    "masked": "every released row is an original one with changed values",
+    "masked": "values are original ones, exchanged between records or blurred",
     "hybrid": "values are partly original, partly drawn anew",
     "synthetic": "values are drawn anew from what was estimated, none is an original one",
 }
@@ -81,6 +81,8 @@ def release(result: Release, risk: Risk | None, judged: Assessment | None) -> No
         f"[bold]{result.method}[/bold] "
         f"({result.settings['parameters']['perturb']}): {RELEASE_TYPES[result.release_type]}."
     )
+    if result.computed:
+        out(f"[bold]Computed anew[/bold] from protected columns: {escape(some_of(result.computed))}")
     out(f"[bold]Changed:[/bold] {_dose(result)}")
     weighted = "weighted " if result.settings["weight"] else ""
     words = {
@@ -230,8 +232,11 @@ def _remarks(judged: Assessment) -> None:
         )
     worst = judged.worst_attack
     if worst is not None:
+        chance = worst.chance or 0.0
         gain = f"a gain of {number(judged.worst_gain or 0.0)} of what was to be gained"
-        out(f"[bold]Gains most over chance:[/bold] {worst.id}, {number(worst.value)}: {gain}")
+        luck = "" if worst.low > chance else ", which cannot be told from luck"
+        found = f"{worst.id}, {number(worst.value)} (chance {number(chance)})"
+        out(f"[bold]Gains most over chance:[/bold] {found}: {gain}{luck}")
     print_notes((f"{name} ({reason})" for name, reason in judged.skipped.items()), "Not measured")
     print_notes(map(as_typed, judged.notes))
 
