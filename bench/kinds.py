@@ -37,7 +37,7 @@ SEARCHES = {
         ("microveil.intake.intake", "rules_of_labels"),
         ("microveil.protection.in_memory", "_computed"),
         ("microveil.protection.in_memory", "check_labels_not_derivable"),
-        ("microveil.protection.units", "rules_of_labels"),
+        ("microveil.protection.building", "rules_of_labels"),
         ("microveil.protection.in_memory", "can_be_unit"),
     ],
 }

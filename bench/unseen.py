@@ -47,7 +47,7 @@ RIVALS = {
     "[m.update_column(c, sdtype=kinds[d[c].dtype.kind in 'if'], table_name='table') for c in d]; "
     "s = G(m); s.fit(t); r = s.sample(len(d))['table']",
 }
-MOST_ROWS, SEEDS, FOLDS, FEW_LEVELS, MANY_DECIDE = 4_000, (1, 2), 3, 10, 10
+MOST_ROWS, SEEDS, FOLDS, FEW_LEVELS, MANY_DECIDE = 4_000, range(1, 7), 3, 10, 10
 
 
 def halves(folder: Path, name: str, kind: str) -> tuple[pd.DataFrame, pd.DataFrame]:
