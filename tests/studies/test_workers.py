@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+
+from microveil.studies.workers import task_pool
 
 PLAIN = """
 print("top level")
@@ -97,3 +100,15 @@ def test_ctrl_c_ends_a_study_at_once_and_only_the_study_complains(tmp_path: Path
     assert time.monotonic() - stopped < 20  # the study would take many minutes more
     assert running.returncode == -signal.SIGINT
     assert complaint.count("KeyboardInterrupt") == 1
+
+
+def linger(_: None, seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_a_pool_that_runs_out_of_time_leaves_no_thread_behind() -> None:
+    """Such a thread closes what the end of the interpreter writes to, which then complains on standard error."""
+    before = set(threading.enumerate())
+    with task_pool(linger, None, 2) as run:
+        assert not run([60.0] * 5, lambda number, result: None, until=time.monotonic() + 0.5)
+        assert set(threading.enumerate()) == before

@@ -142,13 +142,13 @@ class Workers(SpawnContext):
 
 @contextmanager
 def _worker_pool(count: int, *task: Any) -> Iterator[tuple[ProcessPoolExecutor, Callable[[], None]]]:
-    """A pool of workers for a task, and what ends it; if the work is broken off, they are not waited for."""
+    """A pool of workers for a task, and what ends it; if the work is broken off, it is not waited for."""
     context = Workers()
     with ProcessPoolExecutor(count, context, _begin, (task,)) as pool:
 
         def end() -> None:
             context.end()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)  # its thread ends now: it must not close what the interpreter's end uses
 
         try:
             yield pool, end
