@@ -32,6 +32,7 @@ from microveil.core.shuffle import (
     shuffle_bucket,
     shuffled,
     shuffled_in_buckets,
+    traded_places,
 )
 
 SIGNIFICANCE = 1e-3
@@ -343,3 +344,32 @@ def test_blocks_and_buckets_never_share_a_generator() -> None:
     shuffled_in_buckets(np.arange(3.0 * ROWS_PER_BLOCK), Recorder(), 8)  # type: ignore[arg-type]
     assert sorted(asked) == [0, 1, 2, *range(FIRST_BUCKET, FIRST_BUCKET + 8)]
     assert FIRST_BUCKET + MOST_BUCKETS <= 2**32  # words of a spawn key
+
+
+# --- Rows that trade their cells
+
+
+def test_rows_trade_with_rows_of_their_block_that_are_alike() -> None:
+    count = 2 * ROWS_PER_BLOCK + 1_000
+    alike = np.random.default_rng(0).integers(0, 5, count)
+    stream = Streams(1).stream("places")
+    places = traded_places(alike, stream)
+    assert np.array_equal(np.sort(places), np.arange(count))
+    assert np.array_equal(alike[places], alike)
+    assert np.array_equal(places // ROWS_PER_BLOCK, np.arange(count) // ROWS_PER_BLOCK)
+    assert np.count_nonzero(places == np.arange(count)) < 40, "15 by chance"
+    piece = slice(ROWS_PER_BLOCK, count)
+    assert np.array_equal(traded_places(alike[piece], stream, ROWS_PER_BLOCK) + ROWS_PER_BLOCK, places[piece])
+    assert np.array_equal(traded_places(7 - alike, stream), places), "numbers are only names"
+
+
+def test_every_trade_is_as_likely() -> None:
+    counts = np.zeros((4, 4))
+    for seed in range(2_000):
+        counts[np.arange(4), traded_places(np.zeros(4, np.intp), Streams(seed).stream("places"))] += 1
+    assert np.abs(counts / 2_000 - 0.25).max() < 0.04
+
+
+def test_who_is_like_no_other_trades_with_nobody() -> None:
+    alike = np.arange(100)
+    assert np.array_equal(traded_places(alike, Streams(1).stream("places")), alike)

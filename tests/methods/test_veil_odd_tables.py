@@ -54,17 +54,20 @@ def test_labels_of_small_strata_do_not_stay_with_their_records() -> None:
     assert max(same_share(before[small], release.data[small]).values()) < 0.75
 
 
-def test_a_label_that_stays_with_what_is_missing_is_named() -> None:
-    """Missing cells stay in their places, and a label that goes with them comes back where it was."""
+def test_a_label_that_goes_with_what_is_missing_tells_nobodys() -> None:
+    """It stays with missing cells, which go to other rows; where they cannot, it is named."""
     before = with_labels(300)
     before["half"] = np.where(np.arange(300) % 2 == 0, "first", "second")
     before.loc[before["half"] == "first", ["staff", "energy"]] = np.nan
     release = mv.protect(before, seed=1)
-    assert (release.data["half"] == before["half"]).mean() > 0.75
+    assert (release.data["half"] == before["half"]).mean() < 0.6
+    assert (release.data["staff"].isna() == (release.data["half"] == "first")).mean() > 0.75
+    assert not [said for said in release.warnings if "less than half as much as asked" in said]
+    release = mv.protect(before, public="sales", seed=1)
     (said,) = [said for said in release.warnings if "less than half as much as asked" in said]
     assert "half (" in said
     assert "trade" not in said
-    assert any("stay in their places" in said and "shuffle_rows" in said for said in release.warnings)
+    assert any("they stay in their places" in said and "in 150 rows" in said for said in release.warnings)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(5, 9), (12, 20), (25, 30), (45, 50)])

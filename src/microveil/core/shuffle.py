@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.rng import ROWS_PER_BLOCK, Stream, row_blocks
 
 SMALL = 2**21
@@ -81,6 +81,19 @@ def shuffled_in_buckets(values: Array, stream: Stream, buckets: int) -> Array:
         shuffle_bucket(out[start:end], generator)
         start = end
     return out
+
+
+def traded_places(alike: Index, stream: Stream, start: int = 0) -> Index:
+    """The row that each of some rows, from row `start` on, gets its cells from, if rows trade them at random.
+
+    A row trades with rows of its block that have its number in `alike`; places count from `start`, too. So rows that
+    are read in pieces of whole blocks trade as all of them would.
+    """
+    luck, places = stream.uniform(alike.size, start), np.empty(alike.size, dtype=np.intp)
+    for _, rows in row_blocks(alike.size, first=start):
+        own = np.argsort(alike[rows], kind="stable")
+        places[rows][own] = rows.start + np.lexsort((luck[rows], alike[rows]))
+    return places
 
 
 def drawn_buckets(stream: Stream, buckets: int, rows: slice) -> NDArray[np.uint16]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import FIRST_ROWS, Array, Index, Mask
 from microveil.core.moments import Moments, Pieces, Profile, moments, profile_of
+from microveil.core.rng import row_blocks
 from microveil.core.sorted_columns import in_order
 from microveil.core.threads import in_threads, segments
 
@@ -331,6 +332,16 @@ class Microdata:
     def total(self, of: RowMap, columns: Sequence[int] | None = None) -> Array:
         """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""
         return self.values.total(of, range(self.values.shape[1]) if columns is None else columns)
+
+    def alike(self, rows: slice) -> Index:
+        """Which of some rows are alike in all that stays in its place: a number for each row, block by block."""
+        numbers = np.zeros(rows.stop - rows.start, dtype=np.intp)
+        others = [own for own in (self.weights, self.strata) if own is not None]
+        for _, part in row_blocks(numbers.size, first=rows.start) if self.public or others else ():
+            own = slice(rows.start + part.start, rows.start + part.stop)
+            stays = np.array([*self.regressors.piece(own), *(column[own] for column in others)])
+            numbers[part] = np.unique(stays, axis=1, return_inverse=True)[1].ravel()
+        return numbers
 
     def keep(self, confidential: Sequence[int]) -> Microdata:
         """The table with only some of its confidential columns (numbered among themselves)."""

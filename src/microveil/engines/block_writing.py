@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.late import pa
 from microveil.engines.out_of_core import RemoteOutcome, with_stored_digits
 from microveil.engines.release_check import Evidence, RemoteComparison
@@ -66,7 +66,10 @@ class OtherColumns:
     """Protected columns of whole numbers that still are."""
 
     holes: Mapping[str, Mask] = field(default_factory=dict)
-    """Where cells of protected columns are missing, or special codes: they stay so."""
+    """Where cells of protected columns were missing, or special codes: they stay so."""
+
+    places: Index | None = None
+    """The row of its block that each got its protected cells from, if rows traded them: there its gaps were."""
 
     def relabelled(self, batch: pa.RecordBatch, rows: slice) -> pa.RecordBatch:
         """Rows of columns that were not changed but for labels, with the new labels."""
@@ -83,8 +86,11 @@ class OtherColumns:
         for name in {**self.holes, **dict.fromkeys(self.whole)}:
             values, missing = new[name], None
             if name in self.holes and raw is not None:
-                before, _ = source.numbers(name, raw.column(name))
-                values = np.where(self.holes[name][rows], before, values)
+                before, holes = source.numbers(name, raw.column(name))[0], self.holes[name][rows]
+                if self.places is not None:
+                    places = self.places[rows] - rows.start
+                    before, holes = before[places], holes[places]
+                values = np.where(holes, before, values)
                 missing = np.isnan(values)
             if name in self.whole:
                 values = np.where(False if missing is None else missing, 0.0, values).astype(np.int64)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.errors import DataError, MicroveilError
 from microveil.core.moments import Moments, Profile, moments, pair_moments
 from microveil.core.rng import Streams
@@ -84,6 +84,11 @@ class Outcome:
     def rebuilt(self) -> set[int]:
         """Columns that were computed from others."""
         return {rule.column for rule in self.rules} | {rule.column for rule in self.ratios}
+
+    def traded(self, places: Index, keep: Callable[[Array], Array]) -> Outcome:
+        """The same with the cells of each row from another, given by `places`; `keep` puts a column where it stays."""
+        columns = [keep(column[:][places]) for column in self.columns]
+        return replace(self, columns=columns, labels=[codes[:][places] for codes in self.labels])
 
     @property
     def on_their_own(self) -> list[int]:

@@ -213,13 +213,14 @@ def _evidence_with_holes(original: Microdata, released: Sequence[Array], present
     known = original.beside_public_cells(present)
     width = known.shape[1]
     columns = [*original.values.columns, *original.regressors.columns, *released]
-    both = pair_moments(RowsFirst(Matrix(columns)), np.hstack([known, known]), weights=weights)
+    now = original.beside_public_cells(~np.column_stack([np.isnan(column[:]) for column in released]))
+    both = pair_moments(RowsFirst(Matrix(columns)), np.hstack([known, now]), weights=weights)
     changed, same = np.zeros(width - public), present.any(axis=1)
     for j, (before, after) in enumerate(zip(original.confidential.columns, released, strict=True)):
-        there = present[:, j]
-        moved = there & (np.abs(after[:] - before[:]) > TEXT_ROUND_OFF * both.sd[public + j])
-        changed[j] = np.count_nonzero(moved) / max(int(np.count_nonzero(there)), 1)
-        same &= ~moved
+        there, there_now = present[:, j], now[:, public + j]
+        stays = np.abs(after[:] - before[:]) <= TEXT_ROUND_OFF * both.sd[public + j]
+        changed[j] = np.count_nonzero(there & ~stays) / max(int(np.count_nonzero(there)), 1)
+        same &= stays | ~(there | there_now)
     return _judged_pairs(both, changed, float(np.mean(same)), public)
 
 

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from microveil.core.arrays import Index
 from microveil.core.rng import Streams
+from microveil.core.shuffle import traded_places
 from microveil.engines.release_check import Evidence
 from microveil.intake.declared import ComputedColumn, rules_of_labels
 from microveil.intake.from_dates import DateRule, days_in
-from microveil.intake.intake import Rules, dictionary_for, rules_among
+from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.reorder import with_columns_from
@@ -98,6 +100,17 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
     return Reporter(original, method.summary, method.reference, rules, known.domains(mapped=False), run.intake.codes)
 
 
+def places_of_gaps(plan: Plan, intake: Intake, streams: Streams) -> Index | None:
+    """The row that each gets its protected cells from, so that gaps go elsewhere; None if there are none, or they stay.
+
+    Whose cells they are nobody can tell, once values were exchanged, but for gaps, which are where they were. So rows
+    that are alike in all that stays trade what does not: no statistic changes.
+    """
+    if not plan.arranges or intake.present is None:
+        return None
+    return traded_places(intake.table.alike(slice(0, intake.table.count)), streams.stream("places"))
+
+
 def with_computed_columns(
     release: Release, original: Any, found: Sequence[ComputedColumn], times: Sequence[str]
 ) -> Release:
@@ -108,7 +121,14 @@ def with_computed_columns(
     if not found:
         return release
     names, rows = open_frame(release.data).names, np.arange(release.rows)
-    data = with_columns_from(original, dict.fromkeys(names, (release.data, rows)))
+    missing_from = next(iter(release.places.values()), rows)  # gaps are where those of the columns they follow from are
+    data = with_columns_from(
+        original,
+        {
+            **dict.fromkeys([rule.column for rule in found], (original, missing_from)),
+            **dict.fromkeys(names, (release.data, rows)),
+        },
+    )
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names or name == rule.column])
         values = rule.computed(partial(days_in, frame)) if isinstance(rule, DateRule) else rule.computed(frame)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array
+from microveil.core.arrays import Array, Index
 from microveil.core.errors import FileError
 from microveil.core.late import pl
 from microveil.core.rng import Streams
@@ -47,7 +47,7 @@ from microveil.io.tables import open_blocks
 from microveil.methods import Plan, method_named
 from microveil.options import Protect, ProtectFile
 from microveil.protection import checks
-from microveil.protection.building import about_decimals, about_notes, build_release, settings_of
+from microveil.protection.building import about_decimals, about_notes, build_release, places_of_gaps, settings_of
 from microveil.protection.columns import remote_columns, with_columns_said
 from microveil.protection.in_memory import drawn, with_all_labels
 from microveil.release.diagnostics import EngineRun
@@ -103,7 +103,10 @@ def protect_blocks(
         if plan.needs_columns:
             outcome = drawn(plan, chosen.read, intake, streams, tell)
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
-            found, others = _stored(intake, outcome, columns, others)
+            places = places_of_gaps(plan, intake, streams)
+            if places is not None:
+                outcome = outcome.traded(places, intake.table.values.put_aside)
+            found, others = _stored(intake, outcome, columns, others, places)
         else:
             sensitive = checks.sensitive_columns(plan, chosen.read, intake)
             found = _protected(plan, intake, sensitive, streams, tell)
@@ -164,9 +167,17 @@ def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Stream
 
 
 def _stored(
-    intake: Intake, outcome: Outcome, source: stream.FileSource, others: OtherColumns
+    intake: Intake, outcome: Outcome, source: stream.FileSource, others: OtherColumns, places: Index | None
 ) -> tuple[RemoteOutcome, OtherColumns]:
-    """Released columns that are on the disk, to be written as they are; and labels, holes and whole numbers."""
+    """Released columns that are on the disk, to be written as they are; and labels, holes and whole numbers.
+
+    Args:
+        intake: the table as it was taken in.
+        outcome: what came of it.
+        source: the file.
+        others: the columns that are not protected.
+        places: the row that each got its protected cells from, if rows traded them.
+    """
     table, file = intake.table, source.opened
     if not isinstance(table, stream.DiskTable):
         raise TypeError("rows in blocks go onto a disk")
@@ -185,6 +196,7 @@ def _stored(
         others,
         labels={name: (cells[name], codes) for name, codes in zip(names, outcome.labels, strict=True)},
         holes={name: hole for name, hole in intake.holes.items() if hole is not None},
+        places=places,
         whole=whole,
     )
     return RemoteOutcome(columns, released, Dependence([]), outcome.spectrum), others

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from microveil.core.arrays import Index
 from microveil.core.errors import DataError, DisclosureWarning
 from microveil.core.rng import Streams
 from microveil.core.table import NOTHING_BESIDE, Beside, LabelColumns, Matrix
@@ -28,7 +29,14 @@ from microveil.intake.treatment import Treatment, keeps_rest
 from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, Units, find_unit_rules
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame, fingerprint, open_frame
-from microveil.io.frames.reorder import IndexAndNotes, renumbered, set_apart, with_rows, without_columns
+from microveil.io.frames.reorder import (
+    IndexAndNotes,
+    renumbered,
+    set_apart,
+    with_columns_from,
+    with_rows,
+    without_columns,
+)
 from microveil.io.frames.validation import check_unit
 from microveil.io.tables import read_table
 from microveil.methods import Plan, method_named
@@ -141,7 +149,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     else:
         if unit is not None and frame.missing(unit):
             said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
-        release = one.of_columns(frame, roles, rules, derivable=True)
+        release = one.of_columns(frame, roles, rules, all_columns=True)
     release = building.with_computed_columns(release, released, bands, treatment.times)
     if plan.protects_labels and any(rule.labels for rule in bands):
         release = one.without_odd_bands(release, _opened(whole, released, treatment), unit)
@@ -181,16 +189,17 @@ class _OneRelease:
     bands: Sequence[ValueRule]
 
     def of_columns(
-        self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, derivable: bool = False
+        self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, all_columns: bool = False
     ) -> Release:
-        """The release of some columns.
+        """The release of some columns, or of all.
 
         Args:
             frame: the table.
             roles: those of its columns.
             rules: the rules of its columns.
             beside: what the columns are arranged beside, rows as in the table.
-            derivable: whether to look for columns that follow from others in clear.
+            all_columns: whether it has all of them: those that follow from others in clear are looked for, and rows
+                trade their gaps.
         """
         plan = self.plan
         with single_threaded_blas():
@@ -199,7 +208,7 @@ class _OneRelease:
             pull_in = plan.maps_values and not plan.exact
             source = FrameSource(frame, pull_in, with_levels=masker is not None and masker.needs_levels)
             intake = take_in(source, roles, rules, label_rules=masker is None or masker.follows_rules)
-            said = check_not_derivable(source, roles.confidential, rules) if derivable else []
+            said = check_not_derivable(source, roles.confidential, rules) if all_columns else []
             bands = tuple(rule for rule in self.bands if rule.source in intake.table.confidential_names)
             intake = replace(intake, table=replace(intake.table, beside=beside, bands=bands))
             checks.check_fits(plan, intake, has_others=len(roles.protected) < len(self.roles.protected))
@@ -208,7 +217,9 @@ class _OneRelease:
             outcome = drawn(plan, frame.names, intake, streams, self.tell)
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
             settings = building.settings_of(plan, self.roles, self.options)
-            release = _release(EngineRun(plan, frame, roles, intake, outcome), self.original, settings, self.seed)
+            done = EngineRun(plan, frame, roles, intake, outcome)
+            places = building.places_of_gaps(plan, intake, streams) if all_columns else None
+            release = _release(done, self.original, settings, self.seed, places)
         return replace(release, warnings=[*release.warnings, *said])
 
     def without_odd_bands(self, release: Release, before: Frame, unit: str | None) -> Release:
@@ -319,6 +330,7 @@ def _arranged(
         settings["shuffle_rows"] = True
         shuffled = streams.stream("order of rows").generator().permutation(release.rows)
         arranged, order = with_rows(arranged, shuffled), shuffled if order is None else order[shuffled]
+        release = replace(release, places={name: rows[shuffled] for name, rows in release.places.items()})
         remarks.append("the rows are in a random order, on request")
     arranged = rest.put_back(arranged, order)
     return replace(release, data=arranged, warnings=[*remarks, *rest.warnings], settings=settings, order=order)
@@ -388,8 +400,18 @@ def _with_other(plan: Plan, intake: Intake) -> Intake:
     return replace(intake, table=replace(table, other=Matrix(columns)))
 
 
-def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: int) -> Release:
-    """Measure what came out, and put it into a frame of the kind that came in."""
+def _release(
+    done: EngineRun, original: Frame, settings: dict[str, Any], seed: int, places: Index | None = None
+) -> Release:
+    """Measure what came out, and put it into a frame of the kind that came in.
+
+    Args:
+        done: what the engine made of the table.
+        original: the table as it came.
+        settings: what a recipe holds.
+        seed: the master seed.
+        places: the row that each gets its protected cells from, if rows trade them.
+    """
     plan, frame, intake, outcome = done.plan, done.frame, done.intake, done.outcome
     table = intake.table
     names = table.confidential_names
@@ -398,11 +420,15 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     for name, column in zip(names, stored if rounded else (), strict=rounded):
         if np.isinf(column).any():
             raise DataError(f"column '{name}' does not fit its type after protection", "convert it to float64 first")
-    done = replace(done, outcome=replace(outcome, columns=stored))
-    proof = evidence(table, stored, intake.present, intake.profile.moments)
     changed = {name: None if hole is None else ~hole for name, hole in intake.holes.items()}
     labels = dict(zip(table.labels.names, outcome.labels, strict=True))
     data = frame.rebuilt(dict(zip(names, stored, strict=True)), changed, labels, outcome.levels)
+    outcome = replace(outcome, columns=stored)
+    if places is not None:  # with what is in the gaps, which is no value
+        data = with_columns_from(data, dict.fromkeys(done.roles.protected, (data, places)))
+        outcome = outcome.traded(places, table.values.put_aside)
+    stored, done = outcome.columns, replace(done, outcome=outcome)
+    proof = evidence(table, stored, intake.present, intake.profile.moments)
     release = building.build_release(
         done, proof, data, settings=settings, seed=seed, original=original, rounded=rounded
     )
@@ -410,5 +436,7 @@ def _release(done: EngineRun, original: Frame, settings: dict[str, Any], seed: i
     before, after = ([columns[j] for j in outcome.on_their_own] for columns in (own, stored))
     seen = giveaways(before, after, exact=plan.exact and not plan.rounded)
     return replace(
-        release, warnings=[*release.warnings, *building.about_decimals(frame, names, open_frame(data)), *seen]
+        release,
+        places={} if places is None else dict.fromkeys(done.roles.protected, places),
+        warnings=[*release.warnings, *building.about_decimals(frame, names, open_frame(data)), *seen],
     )

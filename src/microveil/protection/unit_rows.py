@@ -46,7 +46,14 @@ class Resized(NamedTuple):
             "two files alone cannot know which, and its figures of linkage are not these"
         )
         writer = release.writer.compared_with(original)
-        return replace(release, order=self.order, writer=writer, warnings=[*release.warnings, said])
+        places = {} if self.order is None else {name: self.order[rows] for name, rows in release.places.items()}
+        return replace(
+            release,
+            order=self.order,
+            places=places or release.places,
+            writer=writer,
+            warnings=[*release.warnings, said],
+        )
 
 
 def with_common_sizes(frame: Frame, unit: str, place: str | None, labels: Sequence[str]) -> Resized:

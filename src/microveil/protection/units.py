@@ -26,6 +26,7 @@ from microveil.core.errors import ParameterError
 from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
+from microveil.core.shuffle import traded_places
 from microveil.core.table import Beside, Matrix
 from microveil.intake.declared import flags_among
 from microveil.intake.intake import Rules, rules_among
@@ -35,6 +36,7 @@ from microveil.io.frames.dataframes import Frame, open_frame, table_like
 from microveil.io.frames.reorder import with_columns_from, with_rows, without_columns
 from microveil.protection.building import with_pairs_parted
 from microveil.release.release import Dose, Release
+from microveil.report.reporter import Reporter
 from microveil.rules.orders import find_orders, of_one_measure
 
 TELLING = 0.1
@@ -85,6 +87,22 @@ class RowsInUnits:
                 return found
         return None
 
+    def traded_places(self) -> Index:
+        """The row that each gets its protected cells from, if units trade those of all their rows at random.
+
+        They do so with units of their size, in the same larger unit, that are alike in what is in clear; the rows of a
+        unit keep their order.
+        """
+        units = self.units
+        stays = [self.frame.labels(name)[units.first] for name in (*self.larger, *self.roles.shown)]
+        alike = np.unique(np.array([units.sizes, *stays]), axis=1, return_inverse=True)[1].ravel()
+        place = np.arange(self.frame.count, dtype=float) if self.place is None else self.frame.numbers(self.place)
+        in_order, giver = units.by(place), traded_places(alike, self.streams.stream("places"))
+        of = units.of_rows[in_order]
+        places = np.empty_like(in_order)
+        places[in_order] = in_order[np.arange(of.size) + (units.starts[giver] - units.starts)[of]]
+        return places
+
     def of_units(self) -> list[str]:
         """The protected columns that are the units'; none if all of these are constant."""
         own = [column for column in self.roles.protected if self.units.is_constant(self.frame, column)]
@@ -99,7 +117,24 @@ ProtectColumns = Callable[[Frame, Roles, Rules, Beside], Release]
 
 
 def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
-    """Protect the columns of the units once per unit, and the others row by row, beside them."""
+    """Protect the columns of the units once per unit, and the others row by row, beside them; gaps go elsewhere."""
+    release = _protected(protect, rows)
+    codes = release.writer.codes if isinstance(release.writer, Reporter) else {}
+    gaps = bool(codes) or any(rows.frame.missing(name) for name in release.dose)
+    return _with_gaps_traded(rows, release) if rows.arranged and gaps else release
+
+
+def _with_gaps_traded(rows: RowsInUnits, release: Release) -> Release:
+    """A release with the protected cells of each unit from another, so that gaps are no longer where they were."""
+    protected, places = rows.roles.protected, rows.traded_places()
+    data = with_columns_from(release.data, dict.fromkeys(protected, (release.data, places)))
+    after = _released(rows.frame, replace(release, data=data))
+    dose = {name: _dose(of, rows.frame.numbers(name), after.numbers(name)) for name, of in release.dose.items()}
+    return replace(release, data=data, dose=dose, places=dict.fromkeys(protected, places))
+
+
+def _protected(protect: ProtectColumns, rows: RowsInUnits) -> Release:
+    """The same with gaps where they were."""
     frame, units, roles, rules = rows.frame, rows.units, rows.roles, rows.rules
     of_units = rows.of_units()
     of_rows = [column for column in roles.protected if column not in of_units]
@@ -124,7 +159,7 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     if nested is None:
         first = protect_columns(without_columns(unit_table, rows.larger), of_units, Beside(size, size))
     else:
-        first = protect_by_unit(protect, nested)
+        first = _protected(protect, nested)
     second, order = None, None
     orders: Orders = []
     if of_rows:
@@ -311,8 +346,9 @@ def _released(frame: Frame, release: Release) -> Frame:
 
 
 def _dose(dose: Dose, before: Array, after: Array) -> Dose:
-    achieved = float(np.clip(1 - _correlation(before, after), 0, 2)) if np.ptp(before) > 0 else 0.0
-    return Dose(dose.asked, achieved, float(np.mean(before != after)))
+    known = ~np.isnan(before)
+    achieved = float(np.clip(1 - _correlation(before, after), 0, 2)) if np.ptp(before[known]) > 0 else 0.0
+    return Dose(dose.asked, achieved, float(np.mean((before != after)[known])))
 
 
 def _standard(values: Array) -> Array:

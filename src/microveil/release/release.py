@@ -199,6 +199,9 @@ class Release(Displayed):
     order: Index | None = None
     """Where the rows were in the original, if they were shuffled. As secret as the seed, from which it follows."""
 
+    places: Mapping[str, Index] = field(default_factory=dict)
+    """Where the cells of columns were in the original, if they went to other rows with their gaps. As secret."""
+
     ledger: Ledger | None = None
     """Of a release under differential privacy: what was asked of the data, and what it cost."""
 
@@ -224,7 +227,15 @@ class Release(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is stored or sent has nothing that is not released: no seed, no order, and none of the original rows."""
-        return {**self.__dict__, "seed": None, "order": None, "sample": None, "forget": None, "for_owner": []}
+        left_behind: dict[str, Any] = {
+            "seed": None,
+            "order": None,
+            "places": {},
+            "sample": None,
+            "forget": None,
+            "for_owner": [],
+        }
+        return {**self.__dict__, **left_behind}
 
     def close(self) -> None:
         """Give back what is kept for the release elsewhere, on the disks of Spark's workers; write its data first."""

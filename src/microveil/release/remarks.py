@@ -10,6 +10,7 @@ import numpy as np
 from microveil.core.arrays import FIRST_ROWS, Array
 from microveil.core.errors import some_of
 from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.core.rng import ROWS_PER_BLOCK
 from microveil.engines import Outcome
 from microveil.engines.pipeline import DOMINATED
 from microveil.intake.intake import Intake
@@ -55,7 +56,7 @@ def remarks(
         *_about_others(run),
         *_about_components(plan, run.outcome),
         *_about_columns(run.intake, run.outcome),
-        *_about_holes(run.intake, run.outcome),
+        *_about_holes(run.plan, run.intake, run.outcome),
         *_about_domains(run),
         *(_about_distributions(run, kept) if dose else []),
         *(_about_grid(kept) if plan.rounded else []),
@@ -203,10 +204,10 @@ def _about_columns(intake: Intake, outcome: Outcome) -> list[str]:
     return said
 
 
-def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
+def _about_holes(plan: Plan, intake: Intake, outcome: Outcome) -> list[str]:
     said = [
-        f"column '{name}': {', '.join(f'{code:g}' for code in codes)} taken for a code, not a value; such cells stay "
-        "as they are and enter no statistic (if it is a value: rules=None)"
+        f"column '{name}': {', '.join(f'{code:g}' for code in codes)} taken for a code, not a value; such cells enter "
+        "no statistic (if it is a value: rules=None)"
         for name, codes in intake.codes.items()
     ]
     if intake.present is not None:
@@ -221,11 +222,34 @@ def _about_holes(intake: Intake, outcome: Outcome) -> list[str]:
         said.append("cells are missing: the sums of clusters are kept only nearly")
     missing = [name for name, holes in intake.holes.items() if holes is not None and name not in intake.codes]
     if missing or intake.codes:
-        said.append(
-            f"{len(missing) + len(intake.codes)} columns have cells that are missing or coded; they stay in their "
-            "places, and the pattern itself can point to a record (shuffle_rows: rows come in a random order)"
-        )
+        columns = f"{len(missing) + len(intake.codes)} columns have cells that are missing or coded"
+        said += [f"{columns}; {where}" for where in _where_gaps_are(plan, intake)]
     return said
+
+
+def _where_gaps_are(plan: Plan, intake: Intake) -> list[str]:
+    """What became of missing and coded cells: those of rows that are alone in what stays had nowhere to go."""
+    if not plan.arranges:
+        return [
+            "they stay in their places, and the pattern itself can point to a record (shuffle_rows: rows come in a "
+            "random order)"
+        ]
+    gaps, alone = 0, 0
+    for start in range(0, intake.table.count, ROWS_PER_BLOCK):
+        rows = slice(start, min(start + ROWS_PER_BLOCK, intake.table.count))
+        alike = intake.table.alike(rows)
+        with_gaps = np.any([hole[rows] for hole in intake.holes.values() if hole is not None], axis=0)
+        gaps += int(np.count_nonzero(with_gaps))
+        alone += int(np.count_nonzero(with_gaps & (np.bincount(alike)[alike] == 1)))
+    moved = (
+        "they went to other rows, but cells that were missing together still are: a pattern that is rare tells that "
+        "somebody who has it is in the file"
+    )
+    stay = (
+        f"in {alone} rows, which are like no other in public columns, weights and strata, they stay in their places "
+        "and tell whoever knows these who did not answer what"
+    )
+    return [*([moved] if alone < gaps else []), *([stay] if alone else [])]
 
 
 def _about_distributions(run: EngineRun, kept: Mapping[str, float]) -> list[str]:

@@ -186,8 +186,8 @@ def of_description(found: Any) -> Screen:
         line(about, named(names) + end)
         for about, which, end in (
             ("Doubtful", "doubtful", ": is the kind right? Say what it is with kinds (--kind column=kind)."),
-            ("Codes", "special_codes", ": cells that look like codes stay as they are."),
-            ("Missing cells", "missing", ": they stay in their places."),
+            ("Codes", "special_codes", ": cells that look like codes count as missing."),
+            ("Missing cells", "missing", ": veil moves them to other rows, other methods leave them where they are."),
         )
         if (names := [column.name for column in found.columns if getattr(column, which)])
     ]

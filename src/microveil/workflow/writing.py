@@ -9,7 +9,7 @@ from typing import Any
 
 from microveil.core.errors import ParameterError
 from microveil.io.files.formula_injection import formulas_kept
-from microveil.io.frames.reorder import format_with_rows
+from microveil.io.frames.reorder import format_of_released
 from microveil.io.locations import Database, own_file
 from microveil.io.tables import pending_table, write_table
 from microveil.release import recipe as recipes
@@ -35,7 +35,7 @@ def write_all(
     """
     # The release takes its place last: while it is not there, nothing is.
     options, output, source = job.options, own_file(job.output), own_file(job.source)
-    like = file_format if release.order is None else format_with_rows(file_format, release.order)
+    like = format_of_released(file_format, release.order, release.places)
     targets = [*job.extras, *([] if output is None else [output])]
     with ExitStack() as stack:
         if output is None:

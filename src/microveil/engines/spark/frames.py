@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array
 from microveil.core.errors import DataError, FileError, ParameterError
 from microveil.core.late import pa, pl, sf, spark_types
-from microveil.core.rng import Streams
+from microveil.core.rng import Stream, Streams
+from microveil.core.shuffle import traded_places
 from microveil.core.table import LabelColumns, RowMap
 from microveil.core.threads import rows_per_piece
 from microveil.engines.out_of_core import Released, RemoteOutcome
@@ -323,19 +324,26 @@ class SparkSource:
         )
         # The cells as they were read are the first of a record: those that are missing, or codes, stay so.
         first = range(table.public, table.public + len(table.confidential_names))
-        back = partial(_with_cells_back, outcome.released, outcome.labels, len(cells.places))
+        trade = None if streams is None or outcome.released.holes is None else streams.stream("places")
+        back = partial(_with_cells_back, outcome.released, outcome.labels, len(cells.places), trade)
         made = Making(back, [*cells.places, *first])
         releasing = partial(release_rows, cells.records.layout, made, columns)
         fields = [spark_types.StructField(name, kind) for name, kind in kinds.items()]
         return cells.records.mapped(releasing, spark_types.StructType(fields), with_rest=True)
 
 
-def _with_cells_back(released: RowMap, labels: RowMap | None, width: int, cells: Array, rows: slice) -> Array:
-    """Released columns and labels of some rows, given the first `width` cells; in gaps, the cells that were read."""
+def _with_cells_back(
+    released: RowMap, labels: RowMap | None, width: int, trade: Stream | None, cells: Array, rows: slice
+) -> Array:
+    """Released columns and labels of some rows, given the first `width` cells; in gaps, the cells that were read.
+
+    If there are gaps, the rows trade their cells at random (`trade`), so that gaps go elsewhere.
+    """
     numbers, own = released(cells[:width], rows), cells[:width]
     if isinstance(released, Released) and released.holes is not None:
         numbers = np.where(released.gaps(own), cells[width:], numbers)
-    return numbers if labels is None else np.vstack([numbers, labels(own, rows)])
+    made = numbers if labels is None else np.vstack([numbers, labels(own, rows)])
+    return made if trade is None else made[:, traded_places(np.zeros(made.shape[1], np.intp), trade, rows.start)]
 
 
 def _counted(count: CountRows, forms: Mapping[str, TimeForm | None], batches: Batches) -> Batches:

@@ -14,7 +14,7 @@ from microveil.core.arrays import Index
 from microveil.core.errors import ParameterError, check_column
 from microveil.core.late import pa, pl
 from microveil.core.rng import Stream
-from microveil.io.files.formats import split_notes
+from microveil.io.files.formats import FileFormat, split_notes
 from microveil.io.frames.dataframes import open_frame
 
 
@@ -136,12 +136,11 @@ def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, Index]]) -> Any:
     """The table with some columns of other tables of its kind, each with the rows that are named."""
     if isinstance(data, np.ndarray):
         columns = {name: open_frame(table).numbers(name)[rows] for name, (table, rows) in taken.items()}
-        return open_frame(data).rebuilt(columns, {n: ~np.isnan(values) for n, values in columns.items()})
-    headings = open_frame(data).names
+        return open_frame(data).rebuilt(columns, dict.fromkeys(columns))
     native = nw.from_native(data, eager_only=True)
-    new = []
+    headings, new = [str(name) for name in native.columns], []
     for name, (table, rows) in taken.items():
-        column = nw.from_native(table, eager_only=True)[native.columns[headings.index(name)]][rows.tolist()]
+        column = nw.from_native(table, eager_only=True)[native.columns[headings.index(name)]][rows]
         if native.implementation.is_pandas_like():
             column = nw.from_native(column.to_native().set_axis(data.index), series_only=True)
         new.append(column)
@@ -162,7 +161,17 @@ def with_rows(data: Any, rows: Index) -> Any:
         return data[rows]
     if nw.dependencies.is_pandas_like_dataframe(data):
         return data.iloc[rows].reset_index(drop=True)
-    return nw.from_native(data, eager_only=True)[rows.tolist()].to_native()
+    return nw.from_native(data, eager_only=True)[rows].to_native()
+
+
+def format_of_released(kept: FileFormat, order: Index | None, places: Mapping[str, Index]) -> FileFormat:
+    """How a file was written, for a release of it: `order` tells where its rows were, `places` where cells of columns.
+
+    A column that has places has no other order.
+    """
+    columns = {name: format_with_rows(of, places[name]) for name, of in kept.columns.items() if name in places}
+    kept = kept if order is None else format_with_rows(kept, order)
+    return replace(kept, columns={**kept.columns, **columns}) if columns else kept
 
 
 def format_with_rows(kept: Any, rows: Index) -> Any:
