@@ -123,6 +123,16 @@ def test_methods_that_do_not_exchange_leave_gaps_where_they_are_and_say_so() -> 
     assert any("they stay in their places" in said and "shuffle_rows" in said for said in release.warnings)
 
 
+def test_assess_sees_gaps_that_are_where_they_were() -> None:
+    before = people()
+    of_all, of_numbers = (
+        mv.assess(before, release.data, measures=["dbrl"]).notes
+        for release in (mv.protect(before, seed=1), mv.protect(before, "pca", keep=["sex", "landlord"], seed=1))
+    )
+    assert not any("in the same rows of both files" in note for note in of_all)
+    assert any("in the same rows of both files: wage, rent, debt;" in note for note in of_numbers)
+
+
 def test_words_for_missing_cells_go_along(tmp_path: Path) -> None:
     """Left where they were, they would tell which gaps have not moved."""
     before = people()

@@ -34,6 +34,8 @@ from microveil.storage.disk_columns import DiskColumn
 REORDERED = "most released records are records of the original from other rows: the files are not in the same order"
 """A table that was only sorted must not pass for one that is hard to link."""
 
+GAPS_IN_PLACE = "missing or coded in the same rows of both files: {}; whoever finds a row sees what was not answered"
+
 REGROUPED = (
     "rows are in another unit than they were ({}), and files are compared row by row: figures of linkage are not those "
     "that `protect` gave, which knew where each went"
@@ -159,6 +161,7 @@ def pair_up(
         *([] if asked.confidential is not None else _about_left_out(original, released)),
         *_about_codes(codes),
         *_about("the same in both files, cell by cell: {}", _same(names, moved, public, of_labels)),
+        *_about(GAPS_IN_PLACE, [n for n in _with_gaps_in_place(names, before, after) if n in moved]),
     ]
     if not in_memory:
         others = [name for name in original.names if name in released.names and not numeric[name]]
@@ -399,6 +402,23 @@ def _differing(names: Sequence[str], before: Matrix, after: Matrix) -> list[str]
         if old.size != new.size or not all(np.array_equal(*both, equal_nan=True) for both in pieces):
             differing.append(name)
     return differing
+
+
+def _with_gaps_in_place(names: Sequence[str], before: Matrix, after: Matrix) -> list[str]:
+    """Columns with cells missing in the very same rows of both files; where the rows are far away, nobody looks."""
+    if before.distant or before.shape != after.shape:
+        return []
+    found = []
+    for name, old, new in zip(names, before.columns, after.columns, strict=True):
+        gaps = 0
+        for cells, released in zip(pieces_of(old), pieces_of(new), strict=True):
+            missing = np.isnan(cells)
+            if not np.array_equal(missing, np.isnan(released)):
+                break
+            gaps += int(np.count_nonzero(missing))
+        else:
+            found += [name] if gaps else []
+    return found
 
 
 def _mark(cells: Array, rows: slice) -> Array:
