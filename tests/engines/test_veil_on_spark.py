@@ -268,12 +268,17 @@ def test_labels_and_gaps_keep_their_statistics_on_spark(spark):
     assert after.schema["member"] == pl.Boolean
     for name in ("region", "member", "grade"):  # as many of each level, and none with its record but by chance
         assert after[name].value_counts().sort(name).equals(before[name].value_counts().sort(name))
-        # Gaps stay with their rows and tell of labels that go with them: .94 to .97 in memory.
+        # Measured before gaps go to other rows, with the labels that go with them.
         assert 0.9 < release.labels[name].achieved < 1.03
+        told = before[name].fill_null("") if before[name].dtype == pl.String else before[name]
+        chance = np.square(told.value_counts()["count"].to_numpy() / ROWS).sum()
+        assert abs((after[name].eq_missing(before[name])).mean() - chance) < 0.02
     assert not (after["region"] == "abroad").filter(before["region"] == "abroad").any()
-    for name in ("rent", "birth"):
-        assert (after[name].is_null() == before[name].is_null()).all()
-    assert ((after["visits"] == -9) == (before["visits"] == -9)).all(), "a code stays where it is"
+    gaps = (pl.col("rent").is_null(), pl.col("birth").is_null(), pl.col("visits") == -9)
+    old, new = ([table.select(gap).to_series() for gap in gaps] for table in (before, after))
+    for there, now in zip(old, new, strict=True):
+        assert there.sum() == now.sum()
+        assert abs((there & now).sum() / there.sum() - there.mean()) < 0.05, "with its record by chance only"
     assert release.kept["two-way tables"] < 0.002
     assert release.kept["group means"] < 0.05
     means = [

@@ -108,9 +108,35 @@ def test_missing_numbers_have_missing_values() -> None:
     assert (data["month_no"].isna() == data["price"].isna()).all()
     known = data.dropna()
     assert (known["price"] == table.groupby("month_no")["price"].first().loc[known["month_no"]].to_numpy()).all()
-    table.loc[30, "price"] = np.nan  # where the number is known: no rule
-    found = find_value_rules(open_frame(table), ["month_no"], {"price": False})
-    assert not found
+
+
+def test_gaps_of_their_own_go_to_other_rows() -> None:
+    """A single missing cell is no exception, and stays no clue to its record."""
+    table = people()
+    table[["month_no", "price"]] = table[["month_no", "price"]].astype(float)
+    table.loc[:30, "price"] = np.nan
+    table.loc[300:320, "age_group"] = None
+    release = mv.protect(table, seed=1)
+    assert {"price", "age_group"} <= {*release.computed}
+    data = release.data
+    for name, gaps in (("price", 31), ("age_group", 21)):
+        assert data[name].isna().sum() == gaps
+        assert (data[name].isna() & table[name].isna()).sum() < 8
+    agree(data.dropna(), table.dropna().groupby("month_no")["price"].first())
+
+
+def test_what_follows_from_a_gap_is_what_follows_in_any_row() -> None:
+    table = people().astype({"month_no": float, "age": float})
+    table.loc[:30, "month_no"] = np.nan
+    table.loc[100:130, "age"] = np.nan
+    data = mv.protect(table, seed=1).data
+    assert data["price"].notna().all()
+    assert data["age_group"].notna().all()
+    assert set(data["price"]) <= set(table["price"])
+    agree(data.dropna(), table.dropna().groupby("month_no")["price"].first())
+    assert data.loc[data["age"].isna(), "age_group"].nunique() == 3, "drawn at random, not from the source"
+    table.loc[:70, "month_no"] = np.nan  # too many
+    assert not find_value_rules(open_frame(table), ["month_no"], {"price": False})
 
 
 def test_describe_says_so_and_a_dictionary_decides() -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from microveil.core.arrays import Array, Mask
 from microveil.core.moments import moments
 from microveil.core.rng import Stream
-from microveil.core.table import Microdata
+from microveil.core.table import Matrix, Microdata
 from microveil.measures.utility.information_loss import pil
 from microveil.measures.utility.propensity import MOST_COLUMNS, propensity_3
 from microveil.restore import Marginal, Marginals, Settled, arrange, mapped
@@ -30,6 +30,7 @@ from microveil.rules.near_rules import (
     GapRule,
     find_near_rules,
     gaps,
+    gaps_beside_holes,
     is_sum,
     rows_to_search,
     share_met,
@@ -106,11 +107,11 @@ def restored(
         return None
     if not step.exchange:
         return Restored(mapped(perturbed(), _marginals(step, table, present, stream)), None)
-    summary = moments(table.confidential.piece, table.count)
-    rules = [] if present is not None else find_near_rules(table.confidential, summary, stream.child("rules"))
-    taken = {j for rule in close for j in (rule.column, *rule.terms)}
-    rules = [rule for rule in rules if rule.column not in taken]
-    products = [] if present is not None else _products(table, [*close, *rules], orders, stream.child("products"))
+    whole = table.confidential if present is None else table.confidential.take(np.flatnonzero(present.all(axis=1)))
+    rules, products = _rules_of_gaps(whole, close, orders, stream)
+    if present is not None:  # where many gaps would have to be made up, the column itself is worth more
+        rules = [rule for rule in rules if _share_known(rule, present) >= OWED]
+        products = [rule for rule in products if _share_known(rule, present) >= OWED]
     plain = mapped_back(step, table, perturbed, present, stream, close)
     # With so many columns every regression tells the files apart, so that nothing could be compared.
     many = table.confidential.shape[1] > MOST_COLUMNS
@@ -119,34 +120,49 @@ def restored(
         return plain
     sums = [rule for rule in rules if is_sum(rule)]
     found: list[GapRule] = [*sums, *products]
-    owed = [rule for rule in found if share_met(table.confidential.columns, rule) >= OWED]
+    owed = [rule for rule in found if share_met(whole.columns, rule) >= OWED]
     tried: list[list[GapRule]] = [[*close, *rules, *products]] if rules or products else []
     # A gap hides no more clusters than its column: with more, the release would be fitted to more than records hide.
     attempts = [plain, *(mapped_back(step, table, perturbed, present, stream, each, plain.clusters) for each in tried)]
-    losses = [_loss(table, attempt.columns, owed) for attempt in attempts]
+    losses = [_loss(table, attempt.columns, owed, present) for attempt in attempts]
     best = attempts[int(np.argmin(losses))]
     # Swapped components know nothing of weights: left free, the columns would keep no moment at all.
-    if table.weights is None and not labelled and min(losses) > _loss(table, allowed(perturbed()), owed):
+    if table.weights is None and not labelled and min(losses) > _loss(table, allowed(perturbed()), owed, present):
         return None
-    still = [rule for rule in sums if min(_shares_met(table, best.columns, rule)) >= HOLDS]
-    products = [rule for rule in products if rule in best.gap_rules and share_met(best.columns, rule) >= OWED]
+    still = [rule for rule in sums if min(_shares_met(table, best.columns, rule, present)) >= HOLDS]
+    products = [rule for rule in products if rule in best.gap_rules]
+    products = [rule for rule in products if _shares_met(table, best.columns, rule, present)[1] >= OWED]
     return replace(best, near_rules=still, products=products)
 
 
-def _products(
-    table: Microdata, others: Sequence[LinearRule], orders: Sequence[OrderRule], stream: Stream
-) -> list[ProductRule]:
-    """Columns that are products of others; none that has a rule already, or that another is made of.
+def _rules_of_gaps(
+    values: Matrix, close: Sequence[LinearRule], orders: Sequence[OrderRule], stream: Stream
+) -> tuple[list[LinearRule], list[ProductRule]]:
+    """How columns are sums or products of others but for a gap; none that has a rule, or that another is made of.
 
-    `others` are the rules that there are, and `orders` those that rows are to keep.
+    Args:
+        values: the rows without missing cells.
+        close: the rules that there are.
+        orders: those that rows are to keep.
+        stream: of random numbers.
     """
-    width = table.confidential.shape[1]
-    if width > MOST_FACTORS or table.count <= 2 * width:
-        return []
-    taken = {j for rule in others for j in (rule.column, *rule.terms)}
+    count, width = values.shape
+    if count <= 2 * width:
+        return [], []
+    near = find_near_rules(values, moments(values.piece, count), stream.child("rules"))
+    taken = {j for rule in close for j in (rule.column, *rule.terms)}
+    near = [rule for rule in near if rule.column not in taken]
+    if width > MOST_FACTORS:
+        return near, []
+    taken |= {j for rule in near for j in (rule.column, *rule.terms)}
     in_orders = {j for order in orders for j in (order.lower, order.upper)}
-    found = find_product_rules(rows_to_search(table.confidential, stream, FIRST_ROWS), taken, in_orders)
-    return [rule for rule in found if rule.explains(table.confidential.columns)]
+    found = find_product_rules(rows_to_search(values, stream.child("products"), FIRST_ROWS), taken, in_orders)
+    return near, [rule for rule in found if rule.explains(values.columns)]
+
+
+def _share_known(rule: GapRule, present: Mask) -> float:
+    """The share of rows that have all cells of a rule."""
+    return float(np.mean(present[:, [rule.column, *rule.terms]].all(axis=1)))
 
 
 def mapped_back(
@@ -162,7 +178,8 @@ def mapped_back(
 
     They are exchanged in clusters first, `most_clusters` at most. The other arguments are those of `restored`.
     """
-    original = table.with_confidential(gaps(table.confidential.columns, rules))
+    target, present = gaps_beside_holes(table.confidential.columns, rules, present, stream)
+    original = table.with_confidential(target)
     made = {table.confidential_names[rule.column] for rule in rules}
     original = replace(original, bands=tuple(bands for bands in table.bands if bands.source not in made))
     marginals = _marginals(step, original, present, stream)
@@ -189,14 +206,18 @@ def _unsettled(mapped: Restored) -> bool:
     return mapped.settled is not None and max(mapped.settled.correlation, mapped.settled.rank_correlation) > UNSETTLED
 
 
-def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[GapRule]) -> float:
+def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[GapRule], present: Mask | None) -> float:
     """How well the files can be told apart, what is lost, and the rows in which a rule no longer holds; from 0 to 3."""
     original, released = table.confidential, table.confidential.with_columns(columns)
     propensity, lost = propensity_3(original, released, seed=0).value, pil(original, released).value
-    shares = (_shares_met(table, columns, rule) for rule in owed)
+    shares = (_shares_met(table, columns, rule, present) for rule in owed)
     return propensity + lost + max((before - after for before, after in shares), default=0.0)
 
 
-def _shares_met(table: Microdata, columns: Sequence[Array], rule: GapRule) -> tuple[float, float]:
-    """In what share of the rows a rule holds, before and after."""
-    return share_met(table.confidential.columns, rule), share_met(columns, rule)
+def _shares_met(table: Microdata, columns: Sequence[Array], rule: GapRule, present: Mask | None) -> tuple[float, float]:
+    """In what share of the rows that have all its cells a rule holds, before and after."""
+    cells = [rule.column, *rule.terms]
+    rows = slice(None) if present is None else present[:, cells].all(axis=1)
+    sides = ({j: side[j][:][rows] for j in cells} for side in (table.confidential.columns, columns))
+    before, after = (share_met(side, rule) for side in sides)
+    return before, after

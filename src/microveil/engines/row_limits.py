@@ -21,7 +21,7 @@ from microveil.engines.set_aside import SetAside
 from microveil.restore import Arrangement, Limits, within_limits
 from microveil.rules.domain import Domain, heaped_ends
 from microveil.rules.linear_rules import LinearRule, in_order
-from microveil.rules.near_rules import gaps, without_gaps
+from microveil.rules.near_rules import gaps, gaps_beside_holes, without_gaps
 from microveil.rules.orders import MOST_COST, OrderRule, implied_orders
 from microveil.rules.product_rules import ProductRule
 
@@ -72,7 +72,8 @@ def limited(mapping: Restored, aside: SetAside, core: Microdata, present: Mask |
     if limits.bounds.size == 0:
         return rows.with_orders_of_products(mapping)
     start = rows.columns
-    broken, target = limits.broken(start), core.with_confidential(gaps(core.confidential.columns, mapping.gap_rules))
+    wanted, present = gaps_beside_holes(core.confidential.columns, mapping.gap_rules, present, stream)
+    broken, target = limits.broken(start), core.with_confidential(wanted)
     dropped: list[int] = []
     while True:
         left = limits.without(dropped)

@@ -33,6 +33,9 @@ RARE = 0.01
 """Runs, at most; and rows that are looked at first, in which other columns have more of them; and the share of the
 records that may be in runs of few."""
 
+MADE_UP = 0.1
+"""Share of the rows that may have a cell, but not what it follows from: theirs are drawn from those of all rows."""
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ValueRule(Bands):
@@ -52,23 +55,24 @@ class ValueRule(Bands):
         return np.where(np.isnan(numbers), np.nan, self.of(numbers))
 
 
-def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str, bool]) -> list[ValueRule]:
+def find_value_rules(
+    frame: Frame, sources: Sequence[str], columns: Mapping[str, bool], *, gaps: bool = True
+) -> list[ValueRule]:
     """The columns that follow from one of the sources, in every row; those with most different values are asked first.
 
     Args:
         frame: the table.
         sources: columns of numbers that will be perturbed.
         columns: columns that may follow, and whether they are labels.
+        gaps: whether cells may be missing where the source is not, and in some rows the source where cells are not.
     """
     if frame.count < FEWEST or len(sources) * len(columns) > MOST_PAIRS:
         return []
     some = np.linspace(0, frame.count - 1, min(SAMPLE, frame.count)).astype(np.intp)
-    cells = {
-        name: frame.labels(name).astype(np.float64) if labels else frame.numbers(name)
-        for name, labels in columns.items()
-    }
+    cells = {name: cells_of(frame, name, labels=labels) for name, labels in columns.items()}
     numbers = {name: frame.numbers(name) for name in sources}
-    sizes = {name: np.unique(values[some]).size for name, values in numbers.items()}
+    seen = {name: values[some] for name, values in numbers.items()}
+    sizes = {name: np.unique(values[~np.isnan(values)]).size for name, values in seen.items()}
     found: dict[str, ValueRule] = {}
     for source in sorted(sources, key=lambda name: -sizes[name]):
         if source in found or sizes[source] <= 2:  # the rules of labels find what follows from a flag
@@ -84,29 +88,41 @@ def find_value_rules(frame: Frame, sources: Sequence[str], columns: Mapping[str,
             ):
                 continue
             order = np.argsort(numbers[source], kind="stable") if order is None else order
-            runs = _runs(numbers[source], cells[name], order)
+            runs = _runs(numbers[source], cells[name], order, gaps)
             if runs is not None:
                 found[name] = ValueRule(source, *runs, labels, name)
     return list(found.values())
 
 
+def cells_of(frame: Frame, name: str, *, labels: bool) -> Array:
+    """The numbers of a column, or those of its `labels`: NaN where a cell is missing."""
+    if not labels:
+        return frame.numbers(name)
+    codes = frame.labels(name).astype(np.float64)
+    return np.where(codes == codes.max(), np.nan, codes) if frame.missing(name) else codes
+
+
 def _may_follow(numbers: Array, cells: Array) -> bool:
-    """Whether some rows, in the order of the numbers, look as if the cells followed from these."""
-    other = _differs(cells)
-    other &= ~(np.isnan(cells[1:]) & np.isnan(cells[:-1]))
+    """Whether some rows, in the order of the numbers, look as if cells followed from these, where both are there."""
+    there = ~(np.isnan(cells) | np.isnan(numbers))
+    numbers, other = numbers[there], _differs(cells[there])
     return bool(np.count_nonzero(other) <= MOST_RUNS and not (other & (numbers[1:] == numbers[:-1])).any())
 
 
-def _runs(numbers: Array, cells: Array, order: Index) -> tuple[Array, Array] | None:
+def _runs(numbers: Array, cells: Array, order: Index, gaps: bool) -> tuple[Array, Array] | None:
     """Where the runs of equal cells end in the `order` of the numbers, halfway to the next, and what each run has.
 
     A run of few records is part of the one before it, the first of the next. None where there are too many runs, or
-    more than a few records in such, or records with the same number have different cells.
+    more than a few records in such, or records with the same number have different cells. With `gaps`, one of the two
+    may be missing without the other.
     """
-    missing = np.isnan(numbers)
-    if not np.array_equal(missing, missing & np.isnan(cells)) or np.isnan(cells[~missing]).any():
+    unknown, missing = np.isnan(numbers), np.isnan(cells)
+    made_up = np.count_nonzero(unknown & ~missing)
+    if (unknown | missing).all() or made_up > MADE_UP * cells.size:
         return None
-    order = order[: order.size - np.count_nonzero(missing)]  # missing ones come last
+    if not gaps and not np.array_equal(unknown, missing):
+        return None
+    order = order[~(unknown | missing)[order]]
     values, along = numbers[order], cells[order]
     ends = np.flatnonzero(_differs(along))
     sizes = np.diff(np.r_[-1, ends, along.size - 1])

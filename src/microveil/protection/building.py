@@ -7,7 +7,7 @@ with the others: those of units, bands of ages.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from microveil.core.arrays import Index
+from microveil.core.arrays import Array, Index
 from microveil.core.rng import Streams
 from microveil.core.shuffle import traded_places
+from microveil.core.table import Microdata
 from microveil.engines.release_check import Evidence
 from microveil.intake.declared import ComputedColumn, rules_of_labels
 from microveil.intake.from_dates import DateRule, days_in
-from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among
+from microveil.intake.from_values import ValueRule, cells_of
+from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
 from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.reorder import with_columns_from
@@ -100,28 +102,29 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
     return Reporter(original, method.summary, method.reference, rules, known.domains(mapped=False), run.intake.codes)
 
 
-def places_of_gaps(plan: Plan, intake: Intake, streams: Streams) -> Index | None:
-    """The row that each gets its protected cells from, so that gaps go elsewhere; None if there are none, or they stay.
+def places_of_gaps(plan: Plan, table: Microdata, streams: Streams) -> Index | None:
+    """The row that each gets its protected cells from, so that gaps go elsewhere; None where they stay.
 
     Whose cells they are nobody can tell, once values were exchanged, but for gaps, which are where they were. So rows
     that are alike in all that stays trade what does not: no statistic changes.
     """
-    if not plan.arranges or intake.present is None:
+    if not plan.arranges:
         return None
-    return traded_places(intake.table.alike(slice(0, intake.table.count)), streams.stream("places"))
+    return traded_places(table.alike(slice(0, table.count)), streams.stream("places"))
 
 
 def with_computed_columns(
-    release: Release, original: Any, found: Sequence[ComputedColumn], times: Sequence[str]
+    release: Release, original: Any, found: Sequence[ComputedColumn], times: Sequence[str], luck: Callable[[], Streams]
 ) -> Release:
     """The release with columns computed anew from others, in the places they have in the `original` table.
 
-    `found` are the rules by which they follow, and `times` all columns of dates and times.
+    `found` are the rules by which they follow, and `times` all columns of dates and times. Gaps of their own have gone
+    with those of protected cells. What follows from a gap is what follows in any row (by some `luck`).
     """
     if not found:
         return release
     names, rows = open_frame(release.data).names, np.arange(release.rows)
-    missing_from = next(iter(release.places.values()), rows)  # gaps are where those of the columns they follow from are
+    missing_from = next(iter(release.places.values()), rows)
     data = with_columns_from(
         original,
         {
@@ -132,12 +135,23 @@ def with_computed_columns(
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names or name == rule.column])
         values = rule.computed(partial(days_in, frame)) if isinstance(rule, DateRule) else rule.computed(frame)
+        if isinstance(rule, ValueRule):
+            values = _with_own_gaps(values, cells_of(frame, rule.column, labels=rule.labels), rule.column, luck)
         if rule.labels:
-            data = frame.rebuilt({}, {}, {rule.column: values.astype(np.intp)})
+            data = frame.rebuilt({}, {}, {rule.column: np.nan_to_num(values, nan=-1).astype(np.intp)})
         else:
             data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})
     computed = (*release.computed, *(rule.column for rule in found))
     return replace(release, data=data, rules=[*release.rules, *(rule.sentence for rule in found)], computed=computed)
+
+
+def _with_own_gaps(values: Array, cells: Array, name: str, luck: Callable[[], Streams]) -> Array:
+    """Computed values, missing where `cells` are, and drawn from all where only what they follow from is missing."""
+    there, unknown = ~np.isnan(cells), np.isnan(values)
+    if (unknown & there).any():
+        generator = luck().stream("computed", name).generator()
+        values = np.where(unknown, generator.choice(values[~unknown], values.size), values)
+    return np.where(there, values, np.nan)
 
 
 def about_decimals(before: Frame, names: Sequence[str], after: Frame | None = None) -> list[str]:

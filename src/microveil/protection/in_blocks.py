@@ -103,7 +103,7 @@ def protect_blocks(
         if plan.needs_columns:
             outcome = drawn(plan, chosen.read, intake, streams, tell)
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
-            places = places_of_gaps(plan, intake, streams)
+            places = None if intake.present is None else places_of_gaps(plan, intake.table, streams)
             if places is not None:
                 outcome = outcome.traded(places, intake.table.values.put_aside)
             found, others = _stored(intake, outcome, columns, others, places)

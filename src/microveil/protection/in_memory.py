@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     unit = of_rows[0] if of_rows else None
     bands = [rule for rule in computed if isinstance(rule, ValueRule)]
     one = _OneRelease(plan, whole, options, roles, seed, key, tell, bands)
+    luck = partial(_streams_of, whole, seed, key)
     resized, unmoved = Resized(frame.source), frame
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
@@ -141,20 +143,19 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         if unit in treatment.renumbered and not (roles.shown or treatment.kept or rules in (None, "none")):
             resized = with_common_sizes(frame, unit, place, roles.labels)
             frame, unmoved = _opened(whole, resized.table, treatment), frame
-        streams = Streams(seed, int(fingerprint(whole), 16), key)
         rows = RowsInUnits(
-            frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, streams, unmoved, of_rows[1:]
+            frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, luck(), unmoved, of_rows[1:]
         )
         release = protect_by_unit(one.of_columns, rows)
     else:
         if unit is not None and frame.missing(unit):
             said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
         release = one.of_columns(frame, roles, rules, all_columns=True)
-    release = building.with_computed_columns(release, released, bands, treatment.times)
+    release = building.with_computed_columns(release, released, bands, treatment.times, luck)
     if plan.protects_labels and any(rule.labels for rule in bands):
         release = one.without_odd_bands(release, _opened(whole, released, treatment), unit)
     others = [rule for rule in computed if rule not in bands]
-    release = building.with_computed_columns(release, released, others, treatment.times)
+    release = building.with_computed_columns(release, released, others, treatment.times, luck)
     if own_place is not None:
         release = own_place.left_out(release)
     if calibrate is not None:
@@ -218,7 +219,8 @@ class _OneRelease:
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
             settings = building.settings_of(plan, self.roles, self.options)
             done = EngineRun(plan, frame, roles, intake, outcome)
-            places = building.places_of_gaps(plan, intake, streams) if all_columns else None
+            gaps = intake.present is not None or any(self.original.missing(rule.column) for rule in self.bands)
+            places = building.places_of_gaps(plan, intake.table, streams) if gaps and all_columns else None
             release = _release(done, self.original, settings, self.seed, places)
         return replace(release, warnings=[*release.warnings, *said])
 
@@ -236,9 +238,14 @@ class _OneRelease:
             [*of_units, *(rule.column for rule in self.bands if rule.labels)],
             [name for name in release.labels if name not in of_units],
         )
-        streams = Streams(self.seed, int(fingerprint(self.original), 16), self.secret)
+        streams = _streams_of(self.original, self.seed, self.secret)
         data = building.with_pairs_parted(release.data, before, columns, self.options.rules, streams)
         return replace(release, data=data)
+
+
+def _streams_of(whole: Frame, seed: int, secret: bytes) -> Streams:
+    """The random numbers for what is done with all columns of a table."""
+    return Streams(seed, int(fingerprint(whole), 16), secret)
 
 
 def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
@@ -281,7 +288,7 @@ def _computed(frame: Frame, options: Protect, treatment: Treatment, plan: Plan) 
         follow = dict.fromkeys([name for name in wanted if name not in done], False)
         follow |= dict.fromkeys([name for name in free_labels if name not in done], True)
         sources = [name for name in numeric if name in hidden and name not in done]
-        of_values = find_value_rules(frame, sources, follow)
+        of_values = find_value_rules(frame, sources, follow, gaps=unit is None)
         to_perturb = {*sources, *follow} - {rule.column for rule in of_values}
         found += of_values if len(to_perturb) >= method_named(plan.method).minimum_columns else []
     return found if inferred else check_declared(dictionary, found)

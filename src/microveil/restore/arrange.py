@@ -145,10 +145,10 @@ def arrange(
     if width * ROWS_PER_COLUMN > original.count:
         return Arranged(mapped(columns(), marginals), labels, None)
     # Beside public columns or weights, which stay where they are, values would tell the cluster of each record.
-    if present is None and original.public == 0 and original.weights is None and original.count > FEW_ROWS:
+    if original.public == 0 and original.weights is None and original.count > FEW_ROWS:
         clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream, most_clusters)
         if clusters is not None:
-            return _arranged_in_clusters(clusters, marginals, original, stream)
+            return _arranged_in_clusters(clusters, marginals, original, present, stream)
     search = ExchangeSearch(original, present, stay=stay)
     start = columns()
     rounds = ROUNDS if original.count < MANY_ROWS else 0
@@ -177,17 +177,22 @@ def _with_columns_beside(original: Microdata) -> tuple[Microdata, list[Array] | 
 
 
 def _arranged_in_clusters(
-    clusters: NDArray[np.int8], marginals: Sequence[Marginal], original: Microdata, stream: Stream
+    clusters: NDArray[np.int8],
+    marginals: Sequence[Marginal],
+    original: Microdata,
+    present: Mask | None,
+    stream: Stream,
 ) -> Arranged:
     """The values of the marginals, arranged inside each cluster from a random order on, then all together.
 
     A cluster gets the values that its records' ranks stand for, and exchanges cross no border of clusters. Which record
-    is in which cluster is then forgotten.
+    is in which cluster is then forgotten; where cells are missing (`present`), when rows trade their gaps.
     """
     order = np.argsort(clusters, kind="stable")
     ends = np.cumsum(np.bincount(clusters)).tolist()
-    original = original.take(order)
-    whole = ExchangeSearch(original, None, borders=ends)
+    original, present = original.take(order), None if present is None else present[order]
+    marginals = [marginal.of_rows(order) for marginal in marginals]
+    whole = ExchangeSearch(original, present, borders=ends)
     kept = whole.kept
     pairs = zip(marginals, original.confidential.columns, strict=True)
     values = [kept(marginal.put_aside(kept).in_order_of(column[:])) for marginal, column in pairs]
@@ -195,10 +200,15 @@ def _arranged_in_clusters(
     for number, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         own = stream.child(f"cluster {number}")
         part, generator = original.take(np.arange(first, last)), own.generator()
+        there = None if present is None else present[first:last]
+        inside = [
+            Marginal.of_cells(column[first:last], None if there is None else there[:, j]).put_aside(kept)
+            for j, column in enumerate(values)
+        ]
         start = [kept(generator.permutation(column[first:last])) for column in values]
+        start = start if there is None else mapped(start, inside)
         labels = [generator.permutation(codes) for codes in part.labels.codes]
-        inside = [Marginal(kept(np.sort(column[:]))) for column in start]
-        search = ExchangeSearch(part, None, share=part.count / original.count)
+        search = ExchangeSearch(part, there, share=part.count / original.count)
         rounds = ROUNDS if original.count < MANY_ROWS else ROUNDS_OF_MANY
         start = calibrated(start, inside, part, search.limits, rounds=rounds)
         parts.append(search.arranged(start, labels, inside, own))
@@ -210,7 +220,7 @@ def _arranged_in_clusters(
     del original, values, parts, part, start, inside, search
     give_memory_back()
     found = whole.arranged(columns, labels, marginals, stream)
-    places = stream.child("places").generator().permutation(order.size)
+    places = stream.child("places").generator().permutation(order.size) if present is None else np.argsort(order)
     columns = [kept(c[:][places]) for c in found.columns]
     return Arranged(columns, [c[places] for c in found.labels], found.settled, len(ends))
 

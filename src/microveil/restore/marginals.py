@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from microveil.core.arrays import Array, Mask
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.parameters import Step
 from microveil.core.rng import Stream
 from microveil.core.sorted_columns import ascending, ascending_order
@@ -101,6 +101,17 @@ class Marginal:
     values: Array
     unseen: Array | None = None
     present: Mask | None = None
+
+    @classmethod
+    def of_cells(cls, column: Array, present: Mask | None) -> Marginal:
+        """The values that a column has, all of them where no cell is missing."""
+        if present is None or present.all():
+            return cls(np.sort(column))
+        return cls(np.sort(column[present]), np.sort(column[~present]), present)
+
+    def of_rows(self, rows: Index) -> Marginal:
+        """The same for rows in another order."""
+        return self if self.present is None else replace(self, present=self.present[rows])
 
     def put_aside(self, keep: Callable[[Array], Array]) -> Marginal:
         """The same, with values that are made once, now, and are where `keep` puts them."""

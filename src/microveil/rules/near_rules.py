@@ -144,6 +144,26 @@ def gaps(columns: Sequence[Array], rules: Sequence[GapRule]) -> list[Array]:
     return out
 
 
+def gaps_beside_holes(
+    columns: Sequence[Array], rules: Sequence[GapRule], present: Mask | None, stream: Stream
+) -> tuple[list[Array], Mask | None]:
+    """The same where cells are missing (not `present`, rows x columns), and where gaps are known.
+
+    A gap is known where all cells of its rule are there; elsewhere it is drawn from those that are.
+    """
+    out = gaps(columns, rules)
+    if present is None:
+        return out, None
+    there = present.copy()
+    for rule in rules:
+        known = present[:, [rule.column, *rule.terms]].all(axis=1)
+        if known.any() and not np.array_equal(known, present[:, rule.column]):
+            there[:, rule.column] = known
+            gap, luck = out[rule.column], stream.child(f"gap {rule.column}").generator()
+            gap[~known] = luck.choice(gap[known], np.count_nonzero(~known))
+    return out, there
+
+
 def without_gaps(columns: Sequence[Array], rules: Sequence[GapRule]) -> list[Array]:
     """The columns from their gaps; a column may be made of one that an earlier rule has made."""
     out = list(columns)
