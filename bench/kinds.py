@@ -35,7 +35,7 @@ SEARCHES = {
     "protect": [
         ("microveil.intake.treatment", "find_kinds"),
         ("microveil.intake.intake", "rules_of_labels"),
-        ("microveil.protection.in_memory", "_computed"),
+        ("microveil.protection.in_memory", "computed_columns"),
         ("microveil.protection.in_memory", "check_labels_not_derivable"),
         ("microveil.protection.building", "rules_of_labels"),
         ("microveil.protection.in_memory", "can_be_unit"),

@@ -109,3 +109,39 @@ def test_names_and_other_parts_of_dates_agree_with_them() -> None:
     for name, part in parts.items():
         assert (out[name] == part(out["day"])).all(), name
     assert {entry["column"] for entry in mv.describe(data).relations.follows} == set(parts)
+
+
+def with_gaps(data: pd.DataFrame, names: list[str], share: float, seed: int = 0) -> pd.DataFrame:
+    rng, out = np.random.default_rng(seed), data.copy()
+    for name in names:
+        out[name] = out[name].where(rng.random(len(out)) >= share)
+    return out
+
+
+def test_in_fifty_tables_with_gaps_the_same_are_found() -> None:
+    for seed in range(50):
+        data = visits(seed)
+        data = with_gaps(data, ["birth", "admitted"], 0.03, seed)
+        data = with_gaps(data, [name for name in data if name not in ("birth", "admitted")], 0.2, seed)
+        frame = open_frame(data).with_times(["birth", "admitted"])
+        names = [name for name in frame.names if name not in frame.times]
+        found = {rule.column for rule in find_date_rules(frame, names)}
+        assert found == {"age", "age_at_survey", "year", "month", "weekday"}, seed
+        assert find_date_rules(frame, names, gaps=False) == [], seed
+
+
+def test_a_missing_date_or_cell_does_not_tear_columns_from_their_dates() -> None:
+    data = visits(3, 1_000).assign(day_name=lambda t: t["admitted"].dt.day_name())
+    data = with_gaps(data, ["birth", "admitted", "age", "year", "day_name"], 0.02)
+    release = mv.protect(data, seed=1)
+    assert {"age", "age_at_survey", "year", "month", "weekday", "day_name"} <= {*release.computed}
+    out = release.data
+    known = out.dropna()
+    assert (known["age"] == years(known["birth"], known["admitted"])).all()
+    assert (known["year"] == known["admitted"].dt.year).all()
+    assert (known["day_name"] == known["admitted"].dt.day_name()).all()
+    for name in data:
+        assert out[name].isna().sum() == data[name].isna().sum(), name
+        assert (out[name].isna() & data[name].isna()).sum() <= 5, name
+    blank = out["admitted"].isna() & out["day_name"].notna()
+    assert out.loc[blank, "day_name"].nunique() > 2, "what follows in any row"

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import FIRST_ROWS, Array, Index
+from microveil.core.arrays import FIRST_ROWS, Array
 from microveil.core.late import pl
+from microveil.intake.from_values import cells_of, known_rows
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.times import TimeForm
 from microveil.rules.label_rules import BY_CHANCE, follows
@@ -78,15 +78,22 @@ class DateRule:
         days = days_of(self.date)
         if self.levels:  # a part that no record had takes the next one's label
             at = np.searchsorted([value for value, _ in self.levels], LABELLED[self.part](days))
-            return np.array([level for _, level in self.levels], float)[np.minimum(at, len(self.levels) - 1)]
+            levels = np.array([level for _, level in self.levels], float)
+            return _where(days, levels[np.minimum(at, levels.size - 1)])
         if self.part in PARTS:
             return _where(days, PARTS[self.part](days))
         end = np.full(days.shape, self.day) if self.until is None else days_of(self.until)
         return completed_years(days, end)
 
-    def holds(self, days_of: Callable[[str], Days], values: Array) -> bool:
-        """Does the column follow in all of some rows?"""
-        return np.array_equal(self.computed(days_of), values, equal_nan=True)
+    def holds(self, days_of: Callable[[str], Days], values: Array, *, gaps: bool = False) -> bool:
+        """Does the column follow in all of some rows? With `gaps`, one of the two may be missing without the other."""
+        found = self.computed(days_of)
+        if not gaps:
+            return np.array_equal(found, values, equal_nan=True)
+        known = known_rows(np.isnan(found), np.isnan(values), gaps=gaps)
+        if known is None or np.count_nonzero(known) < FEWEST:
+            return False
+        return np.array_equal(found[known], values[known])
 
 
 def days_in(frame: Frame, name: str) -> Days:
@@ -116,9 +123,12 @@ def _where(days: Days, values: Array) -> Array:
     return np.where(np.isnat(days), np.nan, values)
 
 
-def find_date_rules(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
-    """For each of some columns of numbers the rule by which it follows from dates in every row, if there is one."""
-    first = (next(date_rules_of(frame, column), None) for column in columns)
+def find_date_rules(frame: Frame, columns: Sequence[str], *, gaps: bool = True) -> list[DateRule]:
+    """For each of some columns of numbers the rule by which it follows from dates in every row, if there is one.
+
+    With `gaps`, a date or a cell may be missing without the other.
+    """
+    first = (next(date_rules_of(frame, column, gaps=gaps), None) for column in columns)
     return [rule for rule in first if rule is not None]
 
 
@@ -127,35 +137,48 @@ def _dates(frame: Frame) -> list[str]:
     return [name for name, found in frame.times.items() if found.kind in ("date", "datetime")]
 
 
-def find_dated_labels(frame: Frame, columns: Sequence[str]) -> list[DateRule]:
-    """For each of some columns of labels the rule by which it names a part of a date in every row, if there is one."""
-    dates = [name for name in _dates(frame) if not frame.missing(name)]
-    whole = [column for column in columns if not frame.missing(column)]
-    if not whole or frame.count < FEWEST:
+def find_dated_labels(frame: Frame, columns: Sequence[str], *, gaps: bool = True) -> list[DateRule]:
+    """For each of some columns of labels the rule by which it names a part of a date in every row, if there is one.
+
+    With `gaps`, a date or a label may be missing without the other.
+    """
+    if frame.count < FEWEST:
         return []
-    days = {date: days_in(frame, date) for date in dates}
+    dates = {date: days_in(frame, date) for date in _dates(frame)}
+    by_chance = BY_CHANCE / max(len(dates) * len(columns), 1)
     found = []
-    for column in whole:
-        codes = frame.labels(column)
-        for date, part in product(dates, LABELLED):
-            if _refuted(LABELLED[part](days[date][:FIRST_ROWS]), codes[:FIRST_ROWS]):
-                continue
-            values, at = np.unique(LABELLED[part](days[date]), return_inverse=True)
-            rule = follows(at.ravel(), codes, BY_CHANCE / (len(dates) * len(columns)))
-            if rule is not None and not rule.exceptions and values.size >= DIFFERENT:
-                levels = tuple(zip(values.tolist(), rule.levels.tolist(), strict=True))
-                found.append(DateRule(column, date, part, levels=levels))
-                break
+    for column in columns:
+        cells = cells_of(frame, column, labels=True)
+        rules = (_named_part(column, cells, date, days, by_chance, gaps=gaps) for date, days in dates.items())
+        found += [rule for rule in rules if rule is not None][:1]
     return found
 
 
-def _refuted(values: Array, codes: Index) -> bool:
+def _named_part(column: str, cells: Array, date: str, days: Days, by_chance: float, *, gaps: bool) -> DateRule | None:
+    """The rule by which the `cells` of a column name a part of a date, unless that could well be chance."""
+    first = ~(np.isnan(cells[:FIRST_ROWS]) | np.isnat(days[:FIRST_ROWS]))
+    shown = [
+        part for part, of in LABELLED.items() if not _refuted(of(days[:FIRST_ROWS][first]), cells[:FIRST_ROWS][first])
+    ]
+    known = known_rows(np.isnat(days), np.isnan(cells), gaps=gaps) if shown else None
+    if known is None or np.count_nonzero(known) < FEWEST:
+        return None
+    codes = cells[known].astype(np.intp)
+    for part in shown:
+        values, at = np.unique(LABELLED[part](days[known]), return_inverse=True)
+        rule = follows(at.ravel(), codes, by_chance)
+        if rule is not None and not rule.exceptions and values.size >= DIFFERENT:
+            return DateRule(column, date, part, levels=tuple(zip(values.tolist(), rule.levels.tolist(), strict=True)))
+    return None
+
+
+def _refuted(values: Array, cells: Array) -> bool:
     """Has one of the values two labels in some rows? Nearly every column is refuted by the first ones."""
-    return len(set(zip(values.tolist(), codes.tolist(), strict=True))) > len(set(values.tolist()))
+    return len(set(zip(values.tolist(), cells.tolist(), strict=True))) > len(set(values.tolist()))
 
 
-def date_rules_of(frame: Frame, column: str) -> Iterator[DateRule]:
-    """All rules by which a column of numbers follows from dates in every row."""
+def date_rules_of(frame: Frame, column: str, *, gaps: bool = False) -> Iterator[DateRule]:
+    """All rules by which a column of numbers follows from dates in every row; `gaps` as in `find_date_rules`."""
     values = frame.numbers(column)
     whole = values[~np.isnan(values)]
     if whole.size < FEWEST or not (whole == np.round(whole)).all() or np.unique(whole).size < DIFFERENT:
@@ -165,9 +188,9 @@ def date_rules_of(frame: Frame, column: str) -> Iterator[DateRule]:
     for date in dates:
         rules = [DateRule(column, date, part) for part in PARTS]
         rules += [DateRule(column, date, until=other) for other in dates if other != date]
-        yield from (rule for rule in rules if rule.holds(days_of, values))
+        yield from (rule for rule in rules if rule.holds(days_of, values, gaps=gaps))
         dated = (DateRule(column, date, day=day) for day in _days_for_all(days_of(date), values))
-        yield from (rule for rule in dated if rule.holds(days_of, values))
+        yield from (rule for rule in dated if rule.holds(days_of, values, gaps=gaps))
 
 
 def _days_for_all(days: Days, values: Array) -> Iterator[np.datetime64]:

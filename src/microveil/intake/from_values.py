@@ -102,6 +102,19 @@ def cells_of(frame: Frame, name: str, *, labels: bool) -> Array:
     return np.where(codes == codes.max(), np.nan, codes) if frame.missing(name) else codes
 
 
+def known_rows(unknown: Mask, missing: Mask, *, gaps: bool) -> Mask | None:
+    """Rows in which a column can be seen to follow; None where too many cannot tell.
+
+    `unknown` is what it would follow from, and `missing` are its own cells. With `gaps`, one of the two may be missing
+    without the other.
+    """
+    made_up = int(np.count_nonzero(unknown & ~missing))
+    if made_up > MADE_UP * missing.size or not (gaps or np.array_equal(unknown, missing)):
+        return None
+    known = ~(unknown | missing)
+    return known if known.any() else None
+
+
 def _may_follow(numbers: Array, cells: Array) -> bool:
     """Whether some rows, in the order of the numbers, look as if cells followed from these, where both are there."""
     there = ~(np.isnan(cells) | np.isnan(numbers))
@@ -113,16 +126,12 @@ def _runs(numbers: Array, cells: Array, order: Index, gaps: bool) -> tuple[Array
     """Where the runs of equal cells end in the `order` of the numbers, halfway to the next, and what each run has.
 
     A run of few records is part of the one before it, the first of the next. None where there are too many runs, or
-    more than a few records in such, or records with the same number have different cells. With `gaps`, one of the two
-    may be missing without the other.
+    more than a few records in such, or records with the same number have different cells; `gaps` as in `known_rows`.
     """
-    unknown, missing = np.isnan(numbers), np.isnan(cells)
-    made_up = np.count_nonzero(unknown & ~missing)
-    if (unknown | missing).all() or made_up > MADE_UP * cells.size:
+    known = known_rows(np.isnan(numbers), np.isnan(cells), gaps=gaps)
+    if known is None:
         return None
-    if not gaps and not np.array_equal(unknown, missing):
-        return None
-    order = order[~(unknown | missing)[order]]
+    order = order[known[order]]
     values, along = numbers[order], cells[order]
     ends = np.flatnonzero(_differs(along))
     sizes = np.diff(np.r_[-1, ends, along.size - 1])

@@ -22,10 +22,11 @@ from microveil.core.table import Microdata
 from microveil.engines.release_check import Evidence
 from microveil.intake.declared import ComputedColumn, rules_of_labels
 from microveil.intake.from_dates import DateRule, days_in
-from microveil.intake.from_values import ValueRule, cells_of
+from microveil.intake.from_values import cells_of
 from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
-from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.intake.unit_rules import UnitRule
+from microveil.io.frames.dataframes import Frame, fingerprint, open_frame
 from microveil.io.frames.reorder import with_columns_from
 from microveil.methods import METHODS, Plan
 from microveil.options import Settings
@@ -102,6 +103,11 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
     return Reporter(original, method.summary, method.reference, rules, known.domains(mapped=False), run.intake.codes)
 
 
+def streams_of(whole: Frame, seed: int, secret: bytes) -> Streams:
+    """The random numbers for what is done with all columns of a table."""
+    return Streams(seed, int(fingerprint(whole), 16), secret)
+
+
 def places_of_gaps(plan: Plan, table: Microdata, streams: Streams) -> Index | None:
     """The row that each gets its protected cells from, so that gaps go elsewhere; None where they stay.
 
@@ -135,7 +141,7 @@ def with_computed_columns(
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names or name == rule.column])
         values = rule.computed(partial(days_in, frame)) if isinstance(rule, DateRule) else rule.computed(frame)
-        if isinstance(rule, ValueRule):
+        if not isinstance(rule, UnitRule):
             values = _with_own_gaps(values, cells_of(frame, rule.column, labels=rule.labels), rule.column, luck)
         if rule.labels:
             data = frame.rebuilt({}, {}, {rule.column: np.nan_to_num(values, nan=-1).astype(np.intp)})

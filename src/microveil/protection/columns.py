@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from microveil.core.errors import DisclosureWarning, ParameterError, check_column
-from microveil.intake.from_dates import DateRule, date_rules_of
-from microveil.intake.intake import Rules, rules_among, with_values
+from microveil.intake.declared import ComputedColumn, check_declared
+from microveil.intake.from_dates import DateRule, date_rules_of, find_date_rules, find_dated_labels
+from microveil.intake.from_values import find_value_rules
+from microveil.intake.intake import Rules, dictionary_for, rules_among, with_values
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
 from microveil.intake.treatment import Treatment, check_protectable, keeps_rest, treat_columns
+from microveil.intake.unit_rules import find_unit_rules
 from microveil.io.dictionary import read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.surveyed import SurveyedFrame
 from microveil.io.frames.times import TimeForm
-from microveil.methods import Plan
+from microveil.methods import Plan, method_named
 from microveil.options import Protect
 from microveil.protection import checks
 from microveil.release.release import Release
@@ -66,6 +69,48 @@ def dates_and_numbers(
     free = tuple(name for name, of in found.items() if of.kind in NUMBERS and not of.doubtful)
     dates = (name for name in treatment.times if name in names and name not in treatment.named)
     return tuple(name for name in dates if options.confidential is None or name in by_name), free
+
+
+def computed_columns(frame: Frame, options: Protect, treatment: Treatment, plan: Plan) -> list[ComputedColumn]:
+    """How columns that nobody named follow from protected dates or numbers, or from the units of the rows."""
+    dictionary, inferred = dictionary_for(rules_among(options.rules, frame.names), frame.names)
+    if (not inferred and not dictionary.computed) or keeps_rest(options.keep):
+        return []
+    dates, free = dates_and_numbers(frame.names, options, treatment)
+    by_name = {*named(frame.names, "confidential", options.confidential), *treatment.named}
+    numeric = [name for name, of in treatment.kinds.items() if of.kind in NUMBERS and not of.doubtful]
+    numeric = [name for name in frame.names if name in numeric and frame.is_numeric(name)]
+    hidden = [n for n in frame.names if n not in treatment.named]
+    if options.confidential is not None:
+        hidden = [n for n in hidden if n in by_name or n in free]
+    found: list[ComputedColumn] = []
+    unit = next(iter(treatment.units_of(frame, options.unit)), None)
+    gaps = plan.arranges and unit is None  # of their own, which go to other rows
+    wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
+    free_labels = [name for name in treatment.labels if name in hidden and name not in by_name]
+    if dates:
+        dated = frame.with_times(dates)
+        found += find_date_rules(dated, wanted, gaps=gaps)
+        if plan.protects_labels:
+            own = [name for name in free_labels if inferred or name in dictionary.computed]
+            found += find_dated_labels(dated, own, gaps=gaps)
+    if unit is not None and not frame.missing(unit):
+        may = (*wanted, *dates, *(free_labels if plan.protects_labels else ()))
+        left = [name for name in may if name not in {*by_name, *(rule.column for rule in found)}]
+        labels = [name for name in treatment.labels if name in hidden]
+        of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
+        of_units = [rule for rule in of_units if not rule.exceptions]
+        first = [rule for rule in of_units if rule.column in dates]  # others may follow from the first of the dates
+        found = [*first, *found, *(rule for rule in of_units if rule not in first)]
+    if plan.maps_values and not plan.exact:  # numbers that are left free or moved a little are between the bands
+        done = {rule.column for rule in found}
+        follow = dict.fromkeys([name for name in wanted if name not in done], False)
+        follow |= dict.fromkeys([name for name in free_labels if name not in done], True)
+        sources = [name for name in numeric if name in hidden and name not in done]
+        of_values = find_value_rules(frame, sources, follow, gaps=gaps)
+        to_perturb = {*sources, *follow} - {rule.column for rule in of_values}
+        found += of_values if len(to_perturb) >= method_named(plan.method).minimum_columns else []
+    return found if inferred else check_declared(dictionary, found)
 
 
 def columns_in_clear(names: Sequence[str], roles: Roles, treatment: Treatment) -> tuple[str, ...]:

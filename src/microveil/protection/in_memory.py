@@ -18,16 +18,14 @@ from microveil.core.table import NOTHING_BESIDE, Beside, LabelColumns, Matrix
 from microveil.core.threads import single_threaded_blas
 from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
-from microveil.intake.declared import ComputedColumn, check_declared
+from microveil.intake.declared import ComputedColumn
 from microveil.intake.derivable import check_labels_not_derivable, check_not_derivable
-from microveil.intake.from_dates import find_date_rules, find_dated_labels
-from microveil.intake.from_values import ValueRule, find_value_rules
-from microveil.intake.intake import Intake, Rules, dictionary_for, rules_among, take_in, with_values
-from microveil.intake.kinds import NUMBERS
+from microveil.intake.from_values import ValueRule
+from microveil.intake.intake import Intake, Rules, rules_among, take_in, with_values
 from microveil.intake.roles import Roles, named
 from microveil.intake.sources import FrameSource, check_count, share_unique
-from microveil.intake.treatment import Treatment, keeps_rest
-from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, Units, find_unit_rules
+from microveil.intake.treatment import Treatment
+from microveil.intake.unit_rules import PLACE, SIZE, UnitRule, Units
 from microveil.io.frames.base import NumpyFrame
 from microveil.io.frames.dataframes import Frame, fingerprint, open_frame
 from microveil.io.frames.reorder import (
@@ -44,7 +42,7 @@ from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.perturb import LabelPerturbation
 from microveil.protection import building, checks
-from microveil.protection.columns import columns_in_clear, dates_and_numbers, numeric_columns, roles_of, treatment_of
+from microveil.protection.columns import columns_in_clear, computed_columns, numeric_columns, roles_of, treatment_of
 from microveil.protection.privately import check_only_private, protect_privately
 from microveil.protection.unit_rows import Resized, place_by_label, with_common_sizes
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
@@ -111,7 +109,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         without_columns(whole.source, gone), treatment.index, keep_notes=options.keep_notes, names=whole.names
     )
     frame = _opened(whole, released, treatment)
-    computed = _computed(frame, options, treatment, plan)
+    computed = computed_columns(frame, options, treatment, plan)
     place = next((rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part == PLACE), None)
     own_place = None if place else place_by_label(frame, options, treatment, plan)
     if own_place is not None:
@@ -131,9 +129,8 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     said = [] if plan.labels_only else check_labels_not_derivable(frame, roles.labels, clear)
     of_rows = [] if plan.labels_only else treatment.units_of(frame, options.unit)
     unit = of_rows[0] if of_rows else None
-    bands = [rule for rule in computed if isinstance(rule, ValueRule)]
-    one = _OneRelease(plan, whole, options, roles, seed, key, tell, bands)
-    luck = partial(_streams_of, whole, seed, key)
+    one = _OneRelease(plan, whole, options, roles, seed, key, tell, computed)
+    luck = partial(building.streams_of, whole, seed, key)
     resized, unmoved = Resized(frame.source), frame
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
@@ -151,10 +148,10 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         if unit is not None and frame.missing(unit):
             said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
         release = one.of_columns(frame, roles, rules, all_columns=True)
-    release = building.with_computed_columns(release, released, bands, treatment.times, luck)
-    if plan.protects_labels and any(rule.labels for rule in bands):
+    release = building.with_computed_columns(release, released, one.bands, treatment.times, luck)
+    if plan.protects_labels and any(rule.labels for rule in one.bands):
         release = one.without_odd_bands(release, _opened(whole, released, treatment), unit)
-    others = [rule for rule in computed if rule not in bands]
+    others = [rule for rule in computed if not isinstance(rule, ValueRule)]
     release = building.with_computed_columns(release, released, others, treatment.times, luck)
     if own_place is not None:
         release = own_place.left_out(release)
@@ -187,7 +184,17 @@ class _OneRelease:
     seed: int
     secret: bytes
     tell: Progress
-    bands: Sequence[ValueRule]
+    computed: Sequence[ComputedColumn]
+
+    @property
+    def bands(self) -> list[ValueRule]:
+        """How columns follow from others by value."""
+        return [rule for rule in self.computed if isinstance(rule, ValueRule)]
+
+    @property
+    def own_gaps(self) -> bool:
+        """Have columns that are computed anew missing cells?"""
+        return any(self.original.missing(rule.column) for rule in self.computed if not isinstance(rule, UnitRule))
 
     def of_columns(
         self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, all_columns: bool = False
@@ -219,8 +226,8 @@ class _OneRelease:
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
             settings = building.settings_of(plan, self.roles, self.options)
             done = EngineRun(plan, frame, roles, intake, outcome)
-            gaps = intake.present is not None or any(self.original.missing(rule.column) for rule in self.bands)
-            places = building.places_of_gaps(plan, intake.table, streams) if gaps and all_columns else None
+            gaps = all_columns and (intake.present is not None or self.own_gaps)
+            places = building.places_of_gaps(plan, intake.table, streams) if gaps else None
             release = _release(done, self.original, settings, self.seed, places)
         return replace(release, warnings=[*release.warnings, *said])
 
@@ -238,60 +245,15 @@ class _OneRelease:
             [*of_units, *(rule.column for rule in self.bands if rule.labels)],
             [name for name in release.labels if name not in of_units],
         )
-        streams = _streams_of(self.original, self.seed, self.secret)
+        streams = building.streams_of(self.original, self.seed, self.secret)
         data = building.with_pairs_parted(release.data, before, columns, self.options.rules, streams)
         return replace(release, data=data)
-
-
-def _streams_of(whole: Frame, seed: int, secret: bytes) -> Streams:
-    """The random numbers for what is done with all columns of a table."""
-    return Streams(seed, int(fingerprint(whole), 16), secret)
 
 
 def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
     """A table with its dates as numbers; `whole` is the one that it came from, and may be it."""
     frame = whole if table is whole.source else open_frame(table)
     return frame.with_times([name for name in treatment.times if name in frame.names])
-
-
-def _computed(frame: Frame, options: Protect, treatment: Treatment, plan: Plan) -> list[ComputedColumn]:
-    """How columns that nobody named follow from protected dates or numbers, or from the units of the rows."""
-    dictionary, inferred = dictionary_for(rules_among(options.rules, frame.names), frame.names)
-    if (not inferred and not dictionary.computed) or keeps_rest(options.keep):
-        return []
-    dates, free = dates_and_numbers(frame.names, options, treatment)
-    by_name = {*named(frame.names, "confidential", options.confidential), *treatment.named}
-    numeric = [name for name, of in treatment.kinds.items() if of.kind in NUMBERS and not of.doubtful]
-    numeric = [name for name in frame.names if name in numeric and frame.is_numeric(name)]
-    hidden = [n for n in frame.names if n not in treatment.named]
-    if options.confidential is not None:
-        hidden = [n for n in hidden if n in by_name or n in free]
-    found: list[ComputedColumn] = []
-    wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
-    free_labels = [name for name in treatment.labels if name in hidden and name not in by_name]
-    if dates:
-        dated = frame.with_times(dates)
-        found += find_date_rules(dated, wanted)
-        if plan.protects_labels:
-            found += find_dated_labels(dated, [n for n in free_labels if inferred or n in dictionary.computed])
-    unit = next(iter(treatment.units_of(frame, options.unit)), None)
-    if unit is not None and not frame.missing(unit):
-        may = (*wanted, *dates, *(free_labels if plan.protects_labels else ()))
-        left = [name for name in may if name not in {*by_name, *(rule.column for rule in found)}]
-        labels = [name for name in treatment.labels if name in hidden]
-        of_units = find_unit_rules(frame, unit, left, [name for name in numeric if name in hidden], labels)
-        of_units = [rule for rule in of_units if not rule.exceptions]
-        first = [rule for rule in of_units if rule.column in dates]  # others may follow from the first of the dates
-        found = [*first, *found, *(rule for rule in of_units if rule not in first)]
-    if plan.maps_values and not plan.exact:  # numbers that are left free or moved a little are between the bands
-        done = {rule.column for rule in found}
-        follow = dict.fromkeys([name for name in wanted if name not in done], False)
-        follow |= dict.fromkeys([name for name in free_labels if name not in done], True)
-        sources = [name for name in numeric if name in hidden and name not in done]
-        of_values = find_value_rules(frame, sources, follow, gaps=unit is None)
-        to_perturb = {*sources, *follow} - {rule.column for rule in of_values}
-        found += of_values if len(to_perturb) >= method_named(plan.method).minimum_columns else []
-    return found if inferred else check_declared(dictionary, found)
 
 
 def _with_groups(params: Mapping[str, Any]) -> Mapping[str, Any]:
