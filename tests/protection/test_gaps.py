@@ -189,3 +189,55 @@ def test_blocks_have_the_rows_of_memory(public: str | None, tmp_path: Path) -> N
     wanted = mv.protect(before, public=public, seed=1).data
     found = pl.read_parquet(tmp_path / "out.parquet")
     assert found.cast(dict(wanted.schema)).equals(wanted)
+
+
+# --- Units of several rows
+
+
+def homes(seed: int = 0) -> pd.DataFrame:
+    """A rent and a town of each household, a wage of each person."""
+    rng = np.random.default_rng(seed)
+    home = np.repeat(np.arange(400), rng.integers(2, 5, 400))
+    table = {"household_id": home + 1_000, "rent": rng.lognormal(6, 0.4, 400).round()[home]}
+    table |= {"town": rng.choice(list("abcd"), 400)[home], "wage": rng.lognormal(7, 0.5, home.size).round()}
+    return pd.DataFrame(table)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("kind", ["float", "Int64", "category"])
+def test_a_gap_does_not_tear_a_column_from_its_units(library: str, kind: str) -> None:
+    before = homes()
+    before.loc[::90, "rent"] = np.nan
+    before.loc[5::90, "town"] = None
+    before = before.astype({"town": "category"} if kind == "category" else {"rent": kind})
+    release = mv.protect(FRAMES[library](before), seed=1)
+    after: Any = release.data
+    after = after if library == "pandas" else (pl.from_arrow(after) if library == "arrow" else after).to_pandas()
+    if library == "pandas":
+        assert list(after.dtypes.astype(str)) == list(before.dtypes.astype(str))
+    units = after.groupby("household_id")
+    for name in ("rent", "town"):
+        assert units[name].nunique().max() == 1, "two values of one unit"
+        assert after[name].isna().sum() == before[name].isna().sum()
+        assert (after[name].isna().to_numpy() & before[name].isna().to_numpy()).sum() <= 3
+        assert units[name].apply(lambda cells: cells.isna().all()).sum() == 0, "in some rows only, as before"
+
+
+def test_what_one_row_of_a_unit_has_is_not_the_units() -> None:
+    before = homes()
+    before["pension"] = np.where(before.groupby("household_id").cumcount() == 0, before["wage"] // 3, np.nan)
+    after = mv.protect(before, seed=1).data
+    assert after["pension"].isna().sum() == before["pension"].isna().sum()
+    assert after.groupby("household_id")["pension"].count().max() == 1
+
+
+def test_units_of_arrays_and_of_methods_that_do_not_exchange() -> None:
+    before = homes().drop(columns="town")
+    before["rent"] = before["rent"].mask(np.arange(len(before)) % 90 == 0)
+    array = mv.protect(before.to_numpy(float), unit=0, seed=1).data
+    assert pd.DataFrame(array).groupby(0)[1].nunique().max() == 1
+    assert np.isnan(array[:, 1]).sum() == before["rent"].isna().sum()
+    before["tax"] = before["rent"] // 7 + before["household_id"] % 5
+    other = mv.protect(before, "noise", unit="household_id", seed=1).data
+    assert other["rent"].isna().equals(before["rent"].isna())
+    assert other.groupby("household_id")["rent"].nunique().max() == 1

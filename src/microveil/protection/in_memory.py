@@ -44,7 +44,7 @@ from microveil.perturb import LabelPerturbation
 from microveil.protection import building, checks
 from microveil.protection.columns import columns_in_clear, computed_columns, numeric_columns, roles_of, treatment_of
 from microveil.protection.privately import check_only_private, protect_privately
-from microveil.protection.unit_rows import Resized, place_by_label, with_common_sizes
+from microveil.protection.unit_rows import Resized, place_by_label, with_common_sizes, with_gaps_filled
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.protection.weights import calibrated, without_weight
 from microveil.release.diagnostics import EngineRun
@@ -131,19 +131,11 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     unit = of_rows[0] if of_rows else None
     one = _OneRelease(plan, whole, options, roles, seed, key, tell, computed)
     luck = partial(building.streams_of, whole, seed, key)
-    resized, unmoved = Resized(frame.source), frame
+    resized = Resized(frame.source)
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
     ):
-        apart = [*treatment.renumbered, *([] if place is None else [place])]
-        said += check_not_derivable(FrameSource(frame), roles.confidential, rules, apart)
-        if unit in treatment.renumbered and not (roles.shown or treatment.kept or rules in (None, "none")):
-            resized = with_common_sizes(frame, unit, place, roles.labels)
-            frame, unmoved = _opened(whole, resized.table, treatment), frame
-        rows = RowsInUnits(
-            frame, unit, Units.of(frame, unit), roles, place, rules, plan.protects_labels, luck(), unmoved, of_rows[1:]
-        )
-        release = protect_by_unit(one.of_columns, rows)
+        release, resized = one.by_unit(frame, of_rows, place, rules, treatment)
     else:
         if unit is not None and frame.missing(unit):
             said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
@@ -230,6 +222,44 @@ class _OneRelease:
             places = building.places_of_gaps(plan, intake.table, streams) if gaps else None
             release = _release(done, self.original, settings, self.seed, places)
         return replace(release, warnings=[*release.warnings, *said])
+
+    def by_unit(
+        self, frame: Frame, units: Sequence[str], place: str | None, rules: Rules, treatment: Treatment
+    ) -> tuple[Release, Resized]:
+        """The release of rows that belong to units, and what was done to the units before.
+
+        Args:
+            frame: the table.
+            units: the columns that name the units, the smallest ones first.
+            place: the column that counts the rows of a unit, if there is one.
+            rules: the rules of the columns.
+            treatment: what becomes of columns without a role.
+        """
+        unit, roles, resized = units[0], self.roles, Resized(frame.source)
+        apart = [*treatment.renumbered, *([] if place is None else [place])]
+        said = check_not_derivable(FrameSource(frame), roles.confidential, rules, apart)
+        filled = with_gaps_filled(frame, unit, roles)
+        unmoved = frame = _opened(self.original, filled.table, treatment)
+        if unit in treatment.renumbered and not (roles.shown or treatment.kept or rules in (None, "none")):
+            resized = with_common_sizes(frame, unit, place, roles.labels)
+            frame = _opened(self.original, resized.table, treatment)
+        rows = RowsInUnits(
+            frame,
+            unit,
+            Units.of(frame, unit),
+            roles,
+            place,
+            rules,
+            self.plan.protects_labels,
+            building.streams_of(self.original, self.seed, self.secret),
+            unmoved,
+            units[1:],
+            filled.gaps_in(resized.order),
+        )
+        release = protect_by_unit(self.of_columns, rows)
+        if filled.gaps:
+            release = replace(release, writer=release.writer.compared_with(filled.before))
+        return replace(release, warnings=[*release.warnings, *said]), resized
 
     def without_odd_bands(self, release: Release, before: Frame, unit: str | None) -> Release:
         """The release with labels that agree with those that were computed from numbers: no child in a ward of adults.

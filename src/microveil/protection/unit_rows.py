@@ -10,14 +10,16 @@ places, and they are left out at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from microveil.core.arrays import Index
+from microveil.core.arrays import Index, Mask
 from microveil.core.fewest_records import FEWEST_RECORDS
+from microveil.intake.from_values import MADE_UP, cells_of
+from microveil.intake.roles import Roles
 from microveil.intake.treatment import Treatment
 from microveil.intake.unit_rules import Units, dates_in_order, once_in_each
 from microveil.io.frames.dataframes import Frame, open_frame
@@ -54,6 +56,42 @@ class Resized(NamedTuple):
             writer=writer,
             warnings=[*release.warnings, said],
         )
+
+
+class FilledUnits(NamedTuple):
+    """A table with some gaps filled, what it was `before`, and the rows in which columns had them."""
+
+    table: Any
+    before: Any
+    gaps: Mapping[str, Mask]
+
+    def gaps_in(self, order: Index | None) -> Mapping[str, Mask]:
+        """The gaps of rows that are in another order."""
+        return self.gaps if order is None else {name: rows[order] for name, rows in self.gaps.items()}
+
+
+def with_gaps_filled(frame: Frame, unit: str, roles: Roles) -> FilledUnits:
+    """The table with what is a unit's own in all its rows, although it is missing in some.
+
+    A column is the units' own if it never differs within one, where it is there, and few of its gaps are beside a
+    value: what only one row of each unit has is not.
+    """
+    units, every = Units.of(frame, unit), np.arange(frame.count)
+    taken, gaps = {}, {}
+    for name in roles.protected if units.first.size < frame.count else ():
+        if not frame.missing(name) or units.is_constant(frame, name):
+            continue
+        missing = np.isnan(cells_of(frame, name, labels=name in roles.labels))
+        known = np.flatnonzero(~missing)
+        giver = np.full(units.first.size, -1)
+        giver[units.of_rows[known[::-1]]] = known[::-1]
+        source = np.where(missing & (giver[units.of_rows] >= 0), giver[units.of_rows], every)
+        labels = frame.labels(name)[source]
+        several = np.count_nonzero(np.bincount(units.of_rows[known]) > 1)
+        own = np.count_nonzero(source != every) <= MADE_UP * frame.count and several >= FEWEST_RECORDS
+        if own and (labels == labels[units.first][units.of_rows]).all():
+            taken[name], gaps[name] = (frame.source, source), source != every
+    return FilledUnits(with_columns_from(frame.source, taken) if taken else frame.source, frame.source, gaps)
 
 
 def with_common_sizes(frame: Frame, unit: str, place: str | None, labels: Sequence[str]) -> Resized:

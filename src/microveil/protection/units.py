@@ -13,15 +13,15 @@ arrange values deals its rows out to the units by the pair of combinations, one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from microveil.assessment.pairing import codes_in
-from microveil.core.arrays import Array, Index
+from microveil.core.arrays import Array, Index, Mask
 from microveil.core.errors import ParameterError
 from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
@@ -33,7 +33,7 @@ from microveil.intake.intake import Rules, rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import Units, dates_in_order
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
-from microveil.io.frames.reorder import with_columns_from, with_rows, without_columns
+from microveil.io.frames.reorder import with_blanks, with_columns_from, with_rows, without_columns
 from microveil.protection.building import with_pairs_parted
 from microveil.release.release import Dose, Release
 from microveil.report.reporter import Reporter
@@ -70,6 +70,9 @@ class RowsInUnits:
 
     larger: Sequence[str] = ()
     """Columns of larger units, as of the hospitals of patients."""
+
+    filled: Mapping[str, Mask] = field(default_factory=dict)
+    """Rows in which columns of units were missing, and are not here."""
 
     def in_larger_units(self, table: Any, columns: Sequence[str]) -> RowsInUnits | None:
         """The units as rows of a table of their own, in units that are larger, if these have columns of their own."""
@@ -120,14 +123,17 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     """Protect the columns of the units once per unit, and the others row by row, beside them; gaps go elsewhere."""
     release = _protected(protect, rows)
     codes = release.writer.codes if isinstance(release.writer, Reporter) else {}
-    gaps = bool(codes) or any(rows.frame.missing(name) for name in release.dose)
-    return _with_gaps_traded(rows, release) if rows.arranged and gaps else release
+    gaps = bool(codes or rows.filled) or any(rows.frame.missing(name) for name in release.dose)
+    if rows.arranged and gaps:
+        return _with_gaps_traded(rows, release)
+    return replace(release, data=with_blanks(release.data, rows.filled))
 
 
 def _with_gaps_traded(rows: RowsInUnits, release: Release) -> Release:
     """A release with the protected cells of each unit from another, so that gaps are no longer where they were."""
     protected, places = rows.roles.protected, rows.traded_places()
     data = with_columns_from(release.data, dict.fromkeys(protected, (release.data, places)))
+    data = with_blanks(data, {name: gaps[places] for name, gaps in rows.filled.items()})
     after = _released(rows.frame, replace(release, data=data))
     dose = {name: _dose(of, rows.frame.numbers(name), after.numbers(name)) for name, of in release.dose.items()}
     return replace(release, data=data, dose=dose, places=dict.fromkeys(protected, places))

@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Index
+from microveil.core.arrays import Index, Mask
 from microveil.core.errors import ParameterError, check_column
 from microveil.core.late import pa, pl
 from microveil.core.rng import Stream
@@ -145,6 +145,24 @@ def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, Index]]) -> Any:
             column = nw.from_native(column.to_native().set_axis(data.index), series_only=True)
         new.append(column)
     return native.with_columns(*new).to_native()
+
+
+def with_blanks(data: Any, rows: Mapping[str, Mask]) -> Any:
+    """The table with columns that are missing in some rows, in types that have cells for it."""
+    if not rows:
+        return data
+    if isinstance(data, np.ndarray):
+        columns = {name: np.where(blank, np.nan, open_frame(data).numbers(name)) for name, blank in rows.items()}
+        return open_frame(data).rebuilt(columns, dict.fromkeys(columns))
+    native = nw.from_native(data, eager_only=True)
+    headings = {str(name): name for name in native.columns}
+    if native.implementation.is_pandas_like():  # names need not be text
+        out = data.copy(deep=False)
+        for name, blank in rows.items():
+            out[headings[name]] = data[headings[name]].where(~blank)
+        return out
+    there = {name: nw.new_series(name, ~blank, backend=native.implementation) for name, blank in rows.items()}
+    return native.with_columns(nw.when(there[name]).then(nw.col(name)).alias(name) for name in rows).to_native()
 
 
 def with_column(data: Any, name: str, values: NDArray[Any]) -> Any:
