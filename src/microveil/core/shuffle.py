@@ -83,16 +83,15 @@ def shuffled_in_buckets(values: Array, stream: Stream, buckets: int) -> Array:
     return out
 
 
-def traded_places(alike: Index, stream: Stream, start: int = 0) -> Index:
-    """The row that each of some rows, from row `start` on, gets its cells from, if rows trade them at random.
+def traded_places(alike: NDArray[np.generic] | None, count: int, stream: Stream) -> Index:
+    """The row that each of so many rows gets its cells from, if rows trade them at random.
 
-    A row trades with rows of its block that have its number in `alike`; places count from `start`, too. So rows that
-    are read in pieces of whole blocks trade as all of them would.
+    A row trades with rows that have its number in `alike`; if that is None, with all.
     """
-    luck, places = stream.uniform(alike.size, start), np.empty(alike.size, dtype=np.intp)
-    for _, rows in row_blocks(alike.size, first=start):
-        own = np.argsort(alike[rows], kind="stable")
-        places[rows][own] = rows.start + np.lexsort((luck[rows], alike[rows]))
+    if alike is None:
+        return shuffled(np.arange(count, dtype=np.float64), stream).astype(np.intp)
+    places = np.empty(count, dtype=np.intp)
+    places[np.argsort(alike, kind="stable")] = np.lexsort((stream.uniform(count), alike))
     return places
 
 

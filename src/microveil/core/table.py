@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from microveil.core.arrays import FIRST_ROWS, Array, Index, Mask
 from microveil.core.moments import Moments, Pieces, Profile, moments, profile_of
-from microveil.core.rng import row_blocks
 from microveil.core.sorted_columns import in_order
 from microveil.core.threads import in_threads, segments
 
@@ -295,6 +294,8 @@ class Microdata:
     labels: LabelColumns = field(default_factory=lambda: NO_LABELS)
     beside: Beside = NOTHING_BESIDE
     bands: tuple[Bands, ...] = ()
+    rows_trade: bool = False
+    """Do rows trade their confidential cells in the end, so that no row tells where its own ones went?"""
 
     @property
     def count(self) -> int:
@@ -333,14 +334,16 @@ class Microdata:
         """Sums over all pieces of what is made of each (of some columns only), in the order of the rows."""
         return self.values.total(of, range(self.values.shape[1]) if columns is None else columns)
 
-    def alike(self, rows: slice) -> Index:
-        """Which of some rows are alike in all that stays in its place: a number for each row, block by block."""
-        numbers = np.zeros(rows.stop - rows.start, dtype=np.intp)
-        others = [own for own in (self.weights, self.strata) if own is not None]
-        for _, part in row_blocks(numbers.size, first=rows.start) if self.public or others else ():
-            own = slice(rows.start + part.start, rows.start + part.stop)
-            stays = np.array([*self.regressors.piece(own), *(column[own] for column in others)])
-            numbers[part] = np.unique(stays, axis=1, return_inverse=True)[1].ravel()
+    def alike(self) -> NDArray[np.uint64] | None:
+        """Which rows are alike in all that stays in its place: a number for each; None where nothing stays."""
+        stays = [*self.regressors.columns, *(own for own in (self.weights, self.strata) if own is not None)]
+        if not stays:
+            return None
+        numbers = np.zeros(self.count, dtype=np.uint64)
+        for column in stays:  # that two differ and have one number is as good as impossible
+            bits = (np.asarray(column[:], dtype=np.float64) + 0.0).view(np.uint64)  # 0.0 and -0.0 are one
+            numbers = (numbers ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+            numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
         return numbers
 
     def keep(self, confidential: Sequence[int]) -> Microdata:

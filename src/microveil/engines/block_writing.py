@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Index, Mask
+from microveil.core.arrays import Array
 from microveil.core.late import pa
 from microveil.engines.out_of_core import RemoteOutcome, with_stored_digits
 from microveil.engines.release_check import Evidence, RemoteComparison
@@ -65,11 +65,11 @@ class OtherColumns:
     whole: Collection[str] = ()
     """Protected columns of whole numbers that still are."""
 
-    holes: Mapping[str, Mask] = field(default_factory=dict)
-    """Where cells of protected columns were missing, or special codes: they stay so."""
+    holes: Collection[str] = ()
+    """Protected columns that have missing cells, or special codes."""
 
-    places: Index | None = None
-    """The row of its block that each got its protected cells from, if rows traded them: there its gaps were."""
+    codes: Mapping[str, tuple[Array, NDArray[np.uint8]]] = field(default_factory=dict)
+    """Of those with special codes: NaN and the codes, and which of these each row has."""
 
     def relabelled(self, batch: pa.RecordBatch, rows: slice) -> pa.RecordBatch:
         """Rows of columns that were not changed but for labels, with the new labels."""
@@ -79,18 +79,14 @@ class OtherColumns:
             batch = batch.set_column(place, name, taken.cast(batch.schema.field(name).type))
         return batch
 
-    def with_holes_and_types(
-        self, source: BlockSource, raw: pa.RecordBatch | None, rows: slice, new: dict[str, Any]
-    ) -> None:
-        """Put missing cells and codes back into some rows of the protected columns that are `new`; whole ones stay."""
-        for name in {**self.holes, **dict.fromkeys(self.whole)}:
+    def with_holes_and_types(self, rows: slice, new: dict[str, Any]) -> None:
+        """Put codes back into some rows of the protected columns that are `new`, which lack them; whole ones stay."""
+        for name in dict.fromkeys([*self.holes, *self.whole]):
             values, missing = new[name], None
-            if name in self.holes and raw is not None:
-                before, holes = source.numbers(name, raw.column(name))[0], self.holes[name][rows]
-                if self.places is not None:
-                    places = self.places[rows] - rows.start
-                    before, holes = before[places], holes[places]
-                values = np.where(holes, before, values)
+            if name in self.holes:
+                if name in self.codes:
+                    codes, which = self.codes[name]
+                    values = np.where(np.isnan(values), codes[which[rows]], values)
                 missing = np.isnan(values)
             if name in self.whole:
                 values = np.where(False if missing is None else missing, 0.0, values).astype(np.int64)
@@ -138,7 +134,7 @@ def write_blocks(
     names = table.confidential_names
     changed: dict[str, pa.DataType | None] = {name: None for name in names if name not in source.times}
     changed = {name: kind for name, kind in changed.items() if name not in others.whole} | others.types(source)
-    gone = {*names, *others.renumbered, *(rule.column for rule in others.from_dates)} - others.holes.keys()
+    gone = {*names, *others.renumbered, *(rule.column for rule in others.from_dates)}
     kept = [name for name in source.names if name not in gone]
     batches = list(table.batches(2 * len(source.names)))
     rows = batches[0].stop
@@ -174,9 +170,9 @@ def write_blocks(
                 counter.add(comparable(source, same, others.in_clear))
             new: dict[str, Any] = dict(zip(names, values, strict=True))
             made_of_it = others.made(source, batch, new)
-            others.with_holes_and_types(source, same, batch, new)
+            others.with_holes_and_types(batch, new)
             new |= {name: form.stored(new[name]) for name, form in source.times.items() if name in new}
-            same = None if same is None else others.relabelled(same.drop_columns(list(others.holes)), batch)
+            same = None if same is None else others.relabelled(same, batch)
             sink.write(same, {**new, **made_of_it})
             columns.progress("writing the file", 0.6 + 0.4 * batch.stop / table.count)
     sums, before, after = zip(*seen, strict=True)

@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from microveil.core.arrays import Array, Index
+from microveil.core.arrays import Array
 from microveil.core.rng import Streams
-from microveil.core.shuffle import traded_places
-from microveil.core.table import Microdata
 from microveil.engines.release_check import Evidence
 from microveil.intake.declared import ComputedColumn, rules_of_labels
 from microveil.intake.from_dates import DateRule, days_in
@@ -108,17 +106,6 @@ def streams_of(whole: Frame, seed: int, secret: bytes) -> Streams:
     return Streams(seed, int(fingerprint(whole), 16), secret)
 
 
-def places_of_gaps(plan: Plan, table: Microdata, streams: Streams) -> Index | None:
-    """The row that each gets its protected cells from, so that gaps go elsewhere; None where they stay.
-
-    Whose cells they are nobody can tell, once values were exchanged, but for gaps, which are where they were. So rows
-    that are alike in all that stays trade what does not: no statistic changes.
-    """
-    if not plan.arranges:
-        return None
-    return traded_places(table.alike(slice(0, table.count)), streams.stream("places"))
-
-
 def with_computed_columns(
     release: Release, original: Any, found: Sequence[ComputedColumn], times: Sequence[str], luck: Callable[[], Streams]
 ) -> Release:
@@ -130,14 +117,10 @@ def with_computed_columns(
     if not found:
         return release
     names, rows = open_frame(release.data).names, np.arange(release.rows)
-    missing_from = next(iter(release.places.values()), rows)
-    data = with_columns_from(
-        original,
-        {
-            **dict.fromkeys([rule.column for rule in found], (original, missing_from)),
-            **dict.fromkeys(names, (release.data, rows)),
-        },
-    )
+    there = rows if release.order is None else release.order
+    places = dict.fromkeys([rule.column for rule in found], next(iter(release.places.values()), there))
+    kept = {name: (release.data, rows) for name in names if name not in places}  # arrays have all columns
+    data = with_columns_from(original, {**kept, **{name: (original, own) for name, own in places.items()}})
     for rule in found:
         frame = open_frame(data).with_times([name for name in times if name in names or name == rule.column])
         values = rule.computed(partial(days_in, frame)) if isinstance(rule, DateRule) else rule.computed(frame)
@@ -147,8 +130,13 @@ def with_computed_columns(
             data = frame.rebuilt({}, {}, {rule.column: np.nan_to_num(values, nan=-1).astype(np.intp)})
         else:
             data = frame.rebuilt({rule.column: values}, {rule.column: ~np.isnan(values)})
-    computed = (*release.computed, *(rule.column for rule in found))
-    return replace(release, data=data, rules=[*release.rules, *(rule.sentence for rule in found)], computed=computed)
+    return replace(
+        release,
+        data=data,
+        rules=[*release.rules, *(rule.sentence for rule in found)],
+        computed=(*release.computed, *places),
+        places={**release.places, **places} if release.places else {},
+    )
 
 
 def _with_own_gaps(values: Array, cells: Array, name: str, luck: Callable[[], Streams]) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from microveil.core.arrays import Array, Index
+from microveil.core.arrays import Array
 from microveil.core.errors import FileError
 from microveil.core.late import pl
 from microveil.core.rng import Streams
@@ -47,9 +47,10 @@ from microveil.io.tables import open_blocks
 from microveil.methods import Plan, method_named
 from microveil.options import Protect, ProtectFile
 from microveil.protection import checks
-from microveil.protection.building import about_decimals, about_notes, build_release, places_of_gaps, settings_of
+from microveil.protection.building import about_decimals, about_notes, build_release, settings_of
 from microveil.protection.columns import remote_columns, with_columns_said
 from microveil.protection.in_memory import drawn, with_all_labels
+from microveil.protection.trading import Trade
 from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
 from microveil.release.remarks import is_whole
@@ -101,12 +102,15 @@ def protect_blocks(
         anew = {name: numbered_anew(file, name, streams, shelf, rows) for name in numbered}
         others = OtherColumns(chosen.in_clear, anew, chosen.from_dates)
         if plan.needs_columns:
+            intake = replace(intake, table=replace(intake.table, rows_trade=True))
             outcome = drawn(plan, chosen.read, intake, streams, tell)
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
-            places = None if intake.present is None else places_of_gaps(plan, intake.table, streams)
-            if places is not None:
-                outcome = outcome.traded(places, intake.table.values.put_aside)
-            found, others = _stored(intake, outcome, columns, others, places)
+            gaps = {name: hole for name, hole in intake.holes.items() if hole is not None}
+            trade = Trade.of_rows(intake.table, streams.stream("places")) if gaps and plan.arranges else None
+            if trade is not None:
+                outcome = outcome.traded(trade.places, intake.table.values.put_aside)
+                mostly += trade.remarks(gaps)
+            found, others = _stored(intake, outcome, columns, others, trade)
         else:
             sensitive = checks.sensitive_columns(plan, chosen.read, intake)
             found = _protected(plan, intake, sensitive, streams, tell)
@@ -167,7 +171,7 @@ def _protected(plan: Plan, intake: Intake, sensitive: list[int], streams: Stream
 
 
 def _stored(
-    intake: Intake, outcome: Outcome, source: stream.FileSource, others: OtherColumns, places: Index | None
+    intake: Intake, outcome: Outcome, source: stream.FileSource, others: OtherColumns, trade: Trade | None
 ) -> tuple[RemoteOutcome, OtherColumns]:
     """Released columns that are on the disk, to be written as they are; and labels, holes and whole numbers.
 
@@ -176,7 +180,7 @@ def _stored(
         outcome: what came of it.
         source: the file.
         others: the columns that are not protected.
-        places: the row that each got its protected cells from, if rows traded them.
+        trade: of the rows, if they traded their protected cells.
     """
     table, file = intake.table, source.opened
     if not isinstance(table, stream.DiskTable):
@@ -195,11 +199,29 @@ def _stored(
     others = replace(
         others,
         labels={name: (cells[name], codes) for name, codes in zip(names, outcome.labels, strict=True)},
-        holes={name: hole for name, hole in intake.holes.items() if hole is not None},
-        places=places,
+        holes=[name for name, hole in intake.holes.items() if hole is not None],
+        codes=_codes_of_rows(intake, source, trade),
         whole=whole,
     )
     return RemoteOutcome(columns, released, Dependence([]), outcome.spectrum), others
+
+
+def _codes_of_rows(
+    intake: Intake, source: stream.FileSource, trade: Trade | None
+) -> dict[str, tuple[Array, NDArray[np.uint8]]]:
+    """For columns that have special codes: NaN and the codes, and which of these each released row has."""
+    which = {name: np.empty(intake.table.count, np.uint8) for name in intake.codes}
+    start = 0
+    for cells in source.number_batches(list(which)) if which else ():
+        for name, numbers in cells.items():
+            which[name][start : start + numbers.size] = sum(
+                (numbers == code) * number for number, code in enumerate(intake.codes[name], 1)
+            )
+        start += numbers.size
+    return {
+        name: (np.array([np.nan, *intake.codes[name]]), rows if trade is None else rows[trade.places])
+        for name, rows in which.items()
+    }
 
 
 def _seen(intake: Intake, outcome: Outcome, written: Written) -> tuple[Outcome, Written]:

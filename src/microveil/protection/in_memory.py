@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from microveil.core.arrays import Index
+from microveil.core.arrays import Index, Mask
 from microveil.core.errors import DataError, DisclosureWarning
 from microveil.core.rng import Streams
 from microveil.core.table import NOTHING_BESIDE, Beside, LabelColumns, Matrix
@@ -20,7 +20,7 @@ from microveil.engines import Outcome, Progress, run
 from microveil.engines.release_check import evidence
 from microveil.intake.declared import ComputedColumn
 from microveil.intake.derivable import check_labels_not_derivable, check_not_derivable
-from microveil.intake.from_values import ValueRule
+from microveil.intake.from_values import ValueRule, cells_of
 from microveil.intake.intake import Intake, Rules, rules_among, take_in, with_values
 from microveil.intake.roles import Roles, named
 from microveil.intake.sources import FrameSource, check_count, share_unique
@@ -44,6 +44,7 @@ from microveil.perturb import LabelPerturbation
 from microveil.protection import building, checks
 from microveil.protection.columns import columns_in_clear, computed_columns, numeric_columns, roles_of, treatment_of
 from microveil.protection.privately import check_only_private, protect_privately
+from microveil.protection.trading import Trade
 from microveil.protection.unit_rows import Resized, place_by_label, with_common_sizes, with_gaps_filled
 from microveil.protection.units import RowsInUnits, can_be_unit, protect_by_unit
 from microveil.protection.weights import calibrated, without_weight
@@ -136,6 +137,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
     ):
         release, resized = one.by_unit(frame, of_rows, place, rules, treatment)
+        release = resized.known_to(release, released)
     else:
         if unit is not None and frame.missing(unit):
             said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
@@ -150,7 +152,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     if calibrate is not None:
         writer = release.writer
         release = calibrated(release, whole, calibrate, writer.codes if isinstance(writer, Reporter) else {})
-    release = _arranged(resized.known_to(release, released), whole, treatment, rest, options.shuffle_rows, key)
+    release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
     tell("done", 1.0)
     true = {rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part in (PLACE, SIZE)}
     clear = tuple(name for name in whole.names if name in {*clear, *true})
@@ -183,10 +185,13 @@ class _OneRelease:
         """How columns follow from others by value."""
         return [rule for rule in self.computed if isinstance(rule, ValueRule)]
 
-    @property
-    def own_gaps(self) -> bool:
-        """Have columns that are computed anew missing cells?"""
-        return any(self.original.missing(rule.column) for rule in self.computed if not isinstance(rule, UnitRule))
+    def _gaps(self, intake: Intake) -> dict[str, Mask]:
+        """The rows in which columns that are protected or computed anew have missing or coded cells."""
+        gaps = {name: hole for name, hole in intake.holes.items() if hole is not None}
+        for rule in self.computed:
+            if not isinstance(rule, UnitRule) and self.original.missing(rule.column):
+                gaps[rule.column] = np.isnan(cells_of(self.original, rule.column, labels=rule.labels))
+        return gaps
 
     def of_columns(
         self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, all_columns: bool = False
@@ -210,7 +215,8 @@ class _OneRelease:
             intake = take_in(source, roles, rules, label_rules=masker is None or masker.follows_rules)
             said = check_not_derivable(source, roles.confidential, rules) if all_columns else []
             bands = tuple(rule for rule in self.bands if rule.source in intake.table.confidential_names)
-            intake = replace(intake, table=replace(intake.table, beside=beside, bands=bands))
+            table = replace(intake.table, beside=beside, bands=bands, rows_trade=all_columns)
+            intake = replace(intake, table=table)
             checks.check_fits(plan, intake, has_others=len(roles.protected) < len(self.roles.protected))
             intake = _with_other(plan, intake)
             streams = Streams(self.seed, intake.profile.fingerprint, self.secret)
@@ -218,9 +224,10 @@ class _OneRelease:
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
             settings = building.settings_of(plan, self.roles, self.options)
             done = EngineRun(plan, frame, roles, intake, outcome)
-            gaps = all_columns and (intake.present is not None or self.own_gaps)
-            places = building.places_of_gaps(plan, intake.table, streams) if gaps else None
-            release = _release(done, self.original, settings, self.seed, places)
+            gaps = self._gaps(intake) if all_columns and plan.arranges else {}
+            trade = Trade.of_rows(intake.table, streams.stream("places")) if gaps else None
+            release = _release(done, self.original, settings, self.seed, None if trade is None else trade.places)
+            said += trade.remarks(gaps) if trade else []
         return replace(release, warnings=[*release.warnings, *said])
 
     def by_unit(

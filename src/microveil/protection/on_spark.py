@@ -21,6 +21,7 @@ from microveil.protection import checks
 from microveil.protection.columns import remote_columns, with_columns_said
 from microveil.protection.in_blocks import outcome_of, remote_release
 from microveil.protection.in_memory import most_draws
+from microveil.protection.trading import WENT, about_gaps
 from microveil.release import diagnostics
 from microveil.release.diagnostics import EngineRun
 from microveil.release.release import Release
@@ -114,6 +115,9 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     release = replace(release, rows=table.count, leakage=leakage, forget=found.close)
     remarks = [checks.NO_EFFECT] if options.drop_identifiers else []
     remarks += [found.outcome.remark] if found.outcome.remark else []
+    if plan.arranges and missing:
+        within = "; they traded them with rows of the same part of the data only (how many: what a worker has at once)"
+        remarks.append(about_gaps(len(missing), WENT + within))
     if written.after.shape[1] == table.count:  # all rows were shown
         before = written.before[table.public :]
         moved = outcome.perturbed

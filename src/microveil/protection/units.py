@@ -26,7 +26,6 @@ from microveil.core.errors import ParameterError
 from microveil.core.fewest_records import FEWEST_RECORDS, pulled_in
 from microveil.core.linalg import first_canonical_pair
 from microveil.core.rng import Streams
-from microveil.core.shuffle import traded_places
 from microveil.core.table import Beside, Matrix
 from microveil.intake.declared import flags_among
 from microveil.intake.intake import Rules, rules_among
@@ -35,6 +34,8 @@ from microveil.intake.unit_rules import Units, dates_in_order
 from microveil.io.frames.dataframes import Frame, open_frame, table_like
 from microveil.io.frames.reorder import with_blanks, with_columns_from, with_rows, without_columns
 from microveil.protection.building import with_pairs_parted
+from microveil.protection.trading import IN_UNITS, Trade, larger_with_columns, open_cells
+from microveil.release.diagnostics import label_dose
 from microveil.release.release import Dose, Release
 from microveil.report.reporter import Reporter
 from microveil.rules.orders import find_orders, of_one_measure
@@ -90,22 +91,6 @@ class RowsInUnits:
                 return found
         return None
 
-    def traded_places(self) -> Index:
-        """The row that each gets its protected cells from, if units trade those of all their rows at random.
-
-        They do so with units of their size, in the same larger unit, that are alike in what is in clear; the rows of a
-        unit keep their order.
-        """
-        units = self.units
-        stays = [self.frame.labels(name)[units.first] for name in (*self.larger, *self.roles.shown)]
-        alike = np.unique(np.array([units.sizes, *stays]), axis=1, return_inverse=True)[1].ravel()
-        place = np.arange(self.frame.count, dtype=float) if self.place is None else self.frame.numbers(self.place)
-        in_order, giver = units.by(place), traded_places(alike, self.streams.stream("places"))
-        of = units.of_rows[in_order]
-        places = np.empty_like(in_order)
-        places[in_order] = in_order[np.arange(of.size) + (units.starts[giver] - units.starts)[of]]
-        return places
-
     def of_units(self) -> list[str]:
         """The protected columns that are the units'; none if all of these are constant."""
         own = [column for column in self.roles.protected if self.units.is_constant(self.frame, column)]
@@ -123,20 +108,30 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     """Protect the columns of the units once per unit, and the others row by row, beside them; gaps go elsewhere."""
     release = _protected(protect, rows)
     codes = release.writer.codes if isinstance(release.writer, Reporter) else {}
-    gaps = bool(codes or rows.filled) or any(rows.frame.missing(name) for name in release.dose)
+    gaps = {**open_cells(rows.frame, list(release.dose), codes), **rows.filled}
     if rows.arranged and gaps:
-        return _with_gaps_traded(rows, release)
+        return _with_gaps_traded(rows, release, gaps)
     return replace(release, data=with_blanks(release.data, rows.filled))
 
 
-def _with_gaps_traded(rows: RowsInUnits, release: Release) -> Release:
-    """A release with the protected cells of each unit from another, so that gaps are no longer where they were."""
-    protected, places = rows.roles.protected, rows.traded_places()
+def _with_gaps_traded(rows: RowsInUnits, release: Release, gaps: Mapping[str, Mask]) -> Release:
+    """A release with the protected cells of each unit from another, so that `gaps` are no longer where they were."""
+    frame, protected = rows.frame, rows.roles.protected
+    larger = larger_with_columns(frame, rows.units, rows.larger, protected)
+    trade = Trade.of_units(frame, rows.units, rows.place, [*larger, *rows.roles.shown], rows.streams.stream("places"))
+    places = trade.places
     data = with_columns_from(release.data, dict.fromkeys(protected, (release.data, places)))
-    data = with_blanks(data, {name: gaps[places] for name, gaps in rows.filled.items()})
-    after = _released(rows.frame, replace(release, data=data))
-    dose = {name: _dose(of, rows.frame.numbers(name), after.numbers(name)) for name, of in release.dose.items()}
-    return replace(release, data=data, dose=dose, places=dict.fromkeys(protected, places))
+    data = with_blanks(data, {name: blank[places] for name, blank in rows.filled.items()})
+    after = _released(frame, replace(release, data=data))
+    stay = [name for name in gaps if any(units.is_constant(frame, name) for units in larger.values())]
+    return replace(
+        release,
+        data=data,
+        dose={name: _dose(of, frame.numbers(name), after.numbers(name)) for name, of in release.dose.items()},
+        labels={name: label_dose(frame.labels(name), after.labels(name)) for name in release.labels},
+        places=dict.fromkeys(protected, places),
+        warnings=[*release.warnings, *trade.remarks(gaps, IN_UNITS, stay)],
+    )
 
 
 def _protected(protect: ProtectColumns, rows: RowsInUnits) -> Release:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from microveil.core.arrays import Index
 from microveil.core.moments import is_wide
 from microveil.core.table import Matrix, Microdata
 from microveil.engines import Outcome
@@ -181,14 +182,17 @@ def label_errors(table: Microdata, outcome: Outcome) -> Mapping[str, float]:
 
 
 def label_doses(table: Microdata, outcome: Outcome) -> dict[str, Dose]:
+    """How much labels were changed, column by column."""
+    columns = zip(table.labels.names, table.labels.codes, outcome.labels, strict=True)
+    return {name: label_dose(old, new) for name, old, new in columns}
+
+
+def label_dose(old: Index, new: Index) -> Dose:
     """How much labels were changed: 1 less their agreement with the original beyond chance (Cohen's kappa)."""
-    found = {}
-    for name, old, new in zip(table.labels.names, table.labels.codes, outcome.labels, strict=True):
-        shares = np.bincount(old) / old.size
-        same, chance = float(np.mean(old == new)), float(np.square(shares).sum())
-        beyond = (same - chance) / (1 - chance) if chance < 1 else same
-        found[name] = Dose(None, float(np.clip(1 - beyond, 0, 2)), 1 - same)
-    return found
+    shares = np.bincount(old) / old.size
+    same, chance = float(np.mean(old == new)), float(np.square(shares).sum())
+    beyond = (same - chance) / (1 - chance) if chance < 1 else same
+    return Dose(None, float(np.clip(1 - beyond, 0, 2)), 1 - same)
 
 
 def rules(run: EngineRun) -> list[str]:

@@ -10,7 +10,6 @@ import numpy as np
 from microveil.core.arrays import FIRST_ROWS, Array
 from microveil.core.errors import some_of
 from microveil.core.fewest_records import FEWEST_RECORDS
-from microveil.core.rng import ROWS_PER_BLOCK
 from microveil.engines import Outcome
 from microveil.engines.pipeline import DOMINATED
 from microveil.intake.intake import Intake
@@ -221,35 +220,12 @@ def _about_holes(plan: Plan, intake: Intake, outcome: Outcome) -> list[str]:
     if intake.present is not None and pieces is not None and pieces.any():
         said.append("cells are missing: the sums of clusters are kept only nearly")
     missing = [name for name, holes in intake.holes.items() if holes is not None and name not in intake.codes]
-    if missing or intake.codes:
-        columns = f"{len(missing) + len(intake.codes)} columns have cells that are missing or coded"
-        said += [f"{columns}; {where}" for where in _where_gaps_are(plan, intake)]
+    if (missing or intake.codes) and not plan.arranges:  # where they go is said by those who know who trades with whom
+        said.append(
+            f"{len(missing) + len(intake.codes)} columns have cells that are missing or coded; they stay in their "
+            "places, and the pattern itself can point to a record (shuffle_rows: rows come in a random order)"
+        )
     return said
-
-
-def _where_gaps_are(plan: Plan, intake: Intake) -> list[str]:
-    """What became of missing and coded cells: those of rows that are alone in what stays had nowhere to go."""
-    if not plan.arranges:
-        return [
-            "they stay in their places, and the pattern itself can point to a record (shuffle_rows: rows come in a "
-            "random order)"
-        ]
-    gaps, alone = 0, 0
-    for start in range(0, intake.table.count, ROWS_PER_BLOCK):
-        rows = slice(start, min(start + ROWS_PER_BLOCK, intake.table.count))
-        alike = intake.table.alike(rows)
-        with_gaps = np.any([hole[rows] for hole in intake.holes.values() if hole is not None], axis=0)
-        gaps += int(np.count_nonzero(with_gaps))
-        alone += int(np.count_nonzero(with_gaps & (np.bincount(alike)[alike] == 1)))
-    moved = (
-        "they went to other rows, but cells that were missing together still are: a pattern that is rare tells that "
-        "somebody who has it is in the file"
-    )
-    stay = (
-        f"in {alone} rows, which are like no other in public columns, weights and strata, they stay in their places "
-        "and tell whoever knows these who did not answer what"
-    )
-    return [*([moved] if alone < gaps else []), *([stay] if alone else [])]
 
 
 def _about_distributions(run: EngineRun, kept: Mapping[str, float]) -> list[str]:

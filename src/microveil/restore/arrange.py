@@ -144,8 +144,10 @@ def arrange(
     width = len(original.names) + len(labels)
     if width * ROWS_PER_COLUMN > original.count:
         return Arranged(mapped(columns(), marginals), labels, None)
-    # Beside public columns or weights, which stay where they are, values would tell the cluster of each record.
-    if original.public == 0 and original.weights is None and original.count > FEW_ROWS:
+    # Beside public columns or weights, which stay where they are, values would tell the cluster of each record; so they
+    # would beside gaps, if rows did not trade them.
+    free = present is None or original.rows_trade
+    if free and original.public == 0 and original.weights is None and original.count > FEW_ROWS:
         clusters = hidden_clusters(original, LAYERS * width * (width - 1) // 2, stream, most_clusters)
         if clusters is not None:
             return _arranged_in_clusters(clusters, marginals, original, present, stream)

@@ -113,7 +113,8 @@ class ArrangedWhole:
         """The values and labels of all rows."""
         columns, present, codes = self.parts.of(cells)
         values = Matrix([*cells[: self.public], *columns])
-        table = Microdata(values, self.names, self.public, labels=LabelColumns(self.labels, tuple(codes)))
+        labels = LabelColumns(self.labels, tuple(codes))
+        table = Microdata(values, self.names, self.public, labels=labels, rows_trade=True)
         perturbed = [np.array(column) for column in self.perturbed(cells, rows)]
         holes = None if present.all() else np.ascontiguousarray(present.T)
         found = mapped_back(self.step, table, lambda: perturbed, holes, self.stream)

@@ -343,7 +343,10 @@ def _with_cells_back(
     if isinstance(released, Released) and released.holes is not None:
         numbers = np.where(released.gaps(own), cells[width:], numbers)
     made = numbers if labels is None else np.vstack([numbers, labels(own, rows)])
-    return made if trade is None else made[:, traded_places(np.zeros(made.shape[1], np.intp), trade, rows.start)]
+    if trade is None:
+        return made
+    stream = trade.child(f"rows {rows.start}") if rows.start else trade  # a table of one record is that of memory
+    return made[:, traded_places(None, made.shape[1], stream)]
 
 
 def _counted(count: CountRows, forms: Mapping[str, TimeForm | None], batches: Batches) -> Batches:

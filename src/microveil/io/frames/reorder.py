@@ -137,14 +137,20 @@ def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, Index]]) -> Any:
     if isinstance(data, np.ndarray):
         columns = {name: open_frame(table).numbers(name)[rows] for name, (table, rows) in taken.items()}
         return open_frame(data).rebuilt(columns, dict.fromkeys(columns))
+    if nw.dependencies.is_pandas_like_dataframe(data):  # by place: names need not be text
+        out = data.copy(deep=False)
+        for name, (table, rows) in taken.items():
+            column = table.iloc[:, _headings(table).index(name)].iloc[rows]
+            out.isetitem(_headings(data).index(name), column.set_axis(data.index))
+        return out
     native = nw.from_native(data, eager_only=True)
-    headings, new = [str(name) for name in native.columns], []
-    for name, (table, rows) in taken.items():
-        column = nw.from_native(table, eager_only=True)[native.columns[headings.index(name)]][rows]
-        if native.implementation.is_pandas_like():
-            column = nw.from_native(column.to_native().set_axis(data.index), series_only=True)
-        new.append(column)
+    new = (nw.from_native(table, eager_only=True)[name][rows] for name, (table, rows) in taken.items())
     return native.with_columns(*new).to_native()
+
+
+def _headings(data: Any) -> list[str]:
+    """The names of the columns of a pandas frame, as text."""
+    return [str(name) for name in data.columns]
 
 
 def with_blanks(data: Any, rows: Mapping[str, Mask]) -> Any:
@@ -154,13 +160,12 @@ def with_blanks(data: Any, rows: Mapping[str, Mask]) -> Any:
     if isinstance(data, np.ndarray):
         columns = {name: np.where(blank, np.nan, open_frame(data).numbers(name)) for name, blank in rows.items()}
         return open_frame(data).rebuilt(columns, dict.fromkeys(columns))
-    native = nw.from_native(data, eager_only=True)
-    headings = {str(name): name for name in native.columns}
-    if native.implementation.is_pandas_like():  # names need not be text
-        out = data.copy(deep=False)
+    if nw.dependencies.is_pandas_like_dataframe(data):
+        out, headings = data.copy(deep=False), _headings(data)
         for name, blank in rows.items():
-            out[headings[name]] = data[headings[name]].where(~blank)
+            out.isetitem(headings.index(name), data.iloc[:, headings.index(name)].where(~blank))
         return out
+    native = nw.from_native(data, eager_only=True)
     there = {name: nw.new_series(name, ~blank, backend=native.implementation) for name, blank in rows.items()}
     return native.with_columns(nw.when(there[name]).then(nw.col(name)).alias(name) for name in rows).to_native()
 

@@ -1,0 +1,180 @@
+"""Who knows a row knows no gap of its record: wherever rows come from, however they are kept, and in units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import microveil as mv
+
+pytestmark = pytest.mark.filterwarnings("ignore::microveil.DisclosureWarning")
+WENT, STAY = "they went to other rows", "they stay in their places or can be guessed"
+
+
+def told(before: pd.Series, after: pd.Series) -> float:
+    """How much better than chance a gap tells that of the record that was in its row: 1 if all are known."""
+    old, new = before.isna().to_numpy(), after.isna().to_numpy()
+    chance = old.mean() * new.mean() + (1 - old.mean()) * (1 - new.mean())
+    return float(((old == new).mean() - chance) / (1 - chance))
+
+
+def said(release: mv.Release, words: str) -> bool:
+    return any(words in warning for warning in release.warnings)
+
+
+def prices(rows: int = 1_200) -> pd.DataFrame:
+    """A price that follows from the month, and is missing on its own in a fifth of the rows."""
+    rng = np.random.default_rng(3)
+    month = rng.integers(0, 40, rows)
+    price = rng.permutation(1_000)[:40][month].astype(float)
+    table = {"month": month, "price": np.where(rng.random(rows) < 0.2, np.nan, price)}
+    return pd.DataFrame({**table, "wage": rng.lognormal(7, 0.6, rows).round(), "debt": rng.lognormal(8, 1, rows)})
+
+
+def in_clusters(rows: int, seed: int = 2) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    middle = np.array([[0, 0, 0], [4, 4, -4]])[rng.integers(0, 2, rows)]
+    table = pd.DataFrame(100 * np.exp(0.3 * (0.4 * rng.normal(size=(rows, 3)) + middle)).round(4), columns=list("abc"))
+    table.loc[rng.random(rows) < 0.05, "c"] = np.nan
+    return table
+
+
+# --- Values
+
+
+def test_hidden_clusters_do_not_stay_with_rows_that_have_nobody_to_trade_with() -> None:
+    sizes = np.arange(20, 80)
+    firms = in_clusters(int(sizes.sum()))
+    firms.insert(0, "firm_id", np.repeat([f"f{number:03}" for number in range(60)], sizes))
+    release = mv.protect(firms, unit="firm_id", seed=1)
+    for name in "abc":
+        assert abs(firms[name].corr(release.data[name])) < 0.1
+    assert said(release, STAY)
+    assert not said(release, WENT)
+
+
+@pytest.mark.slow
+def test_hidden_clusters_do_not_stay_with_rows_in_their_order() -> None:
+    table = in_clusters(140_000).sort_values("a", ignore_index=True)
+    after = mv.protect(table, seed=1).data
+    for name in "abc":
+        assert abs(table[name].corr(after[name])) < 0.02
+
+
+# --- Long files
+
+
+def test_gaps_of_a_file_in_order_go_all_over_it() -> None:
+    rng, rows = np.random.default_rng(0), 2 * 65_536 + 1
+    table = pd.DataFrame(rng.lognormal(7, 0.5, (rows, 3)).round(), columns=["wage", "debt", "rent"])
+    table.loc[: rows // 2, "debt"] = np.nan
+    release = mv.protect(table, seed=1)
+    assert abs(told(table["debt"], release.data["debt"])) < 0.02
+    assert not said(release, STAY)
+
+
+# --- Columns that are computed anew
+
+
+def test_own_gaps_of_computed_columns_go_elsewhere_in_arrays_too() -> None:
+    table = prices()
+    array = mv.protect(table.to_numpy(), seed=1)
+    assert array.computed == ("1",)
+    assert told(table["price"], pd.Series(array.data[:, 1])) < 0.1
+    assert said(array, WENT)
+
+
+def test_own_gaps_of_computed_columns_are_said_to_stay_where_they_do() -> None:
+    table = prices()
+    release = mv.protect(table, public="debt", seed=1)
+    assert told(table["price"], release.data["price"]) == 1
+    assert said(release, f"in {table['price'].isna().sum()} rows, which fewer than 10 are like")
+
+
+def test_words_for_gaps_of_computed_columns_go_along(tmp_path: Path) -> None:
+    table, words = prices(), np.random.default_rng(1).choice(["", "NA", "."], 1_200)
+    cells = [word if np.isnan(price) else f"{price:.0f}" for word, price in zip(words, table["price"], strict=True)]
+    table.assign(price=cells).to_csv(tmp_path / "in.csv", index=False)
+    mv.protect_file(tmp_path / "in.csv", tmp_path / "out.csv", seed=1)
+    old, new = (pd.read_csv(tmp_path / f, dtype=str, keep_default_na=False)["price"] for f in ("in.csv", "out.csv"))
+    gaps = [cells[~cells.str.isdigit()] for cells in (old, new)]
+    assert gaps[0].value_counts().equals(gaps[1].value_counts())
+    both = gaps[0].index.intersection(gaps[1].index)
+    assert (old[both] == new[both]).mean() < 0.6
+
+
+def test_computed_columns_agree_in_units_that_were_resized() -> None:
+    rng = np.random.default_rng(4)
+    sizes = np.r_[rng.integers(1, 4, 400), 6, 7, 9]
+    home = np.repeat(np.arange(sizes.size), sizes)
+    age = np.where(rng.random(home.size) < 0.15, np.nan, rng.integers(0, 90, home.size))
+    group = np.array(["child", "adult", "old"], dtype=object)[np.digitize(np.nan_to_num(age), [18, 65])]
+    table = pd.DataFrame({"household_id": home + 500, "age": age, "group": np.where(np.isnan(age), None, group)})
+    table = table.assign(rent=rng.lognormal(6, 0.4, sizes.size).round()[home], wage=rng.lognormal(7, 1, home.size))
+    release = mv.protect(table, seed=1)
+    assert "group follows from age: by its value" in release.rules
+    assert (release.data["age"].isna() == release.data["group"].isna()).all()
+
+
+# --- Units
+
+
+def visits() -> pd.DataFrame:
+    """Visits of patients in hospitals: an income of the patient, a weight and a pressure of each visit."""
+    rng, rows = np.random.default_rng(2), []
+    for hospital in range(150):
+        for patient in range(rng.integers(2, 6)):
+            income = float(round(rng.lognormal(7, 0.5))) if rng.random() > 0.3 else np.nan
+            for _ in range(rng.integers(1, 5)):
+                pressure = float(round(rng.normal(120, 10))) if rng.random() > 0.2 else np.nan
+                rows.append((f"H{hospital:03}", f"P{hospital:03}{patient:03}", income, rng.normal(70, 10), pressure))
+    return pd.DataFrame(rows, columns=["hospital_id", "patient_id", "income", "kg", "pressure"]).round()
+
+
+def test_patients_trade_their_gaps_all_over_the_hospitals() -> None:
+    table = visits()
+    release = mv.protect(table, seed=1)
+    assert told(table["income"], release.data["income"]) < 0.15
+    assert told(table["pressure"], release.data["pressure"]) < 0.15
+    assert said(release, WENT)
+
+
+def test_gaps_of_hospitals_that_stay_are_said_to() -> None:
+    table = visits()
+    beds = np.where(np.arange(150) % 5 == 0, np.nan, np.arange(150) * 7.0 + 20)
+    table["beds"] = beds[table["hospital_id"].str[1:].astype(int)]
+    release = mv.protect(table, seed=1)
+    left = [warning for warning in release.warnings if STAY in warning]
+    assert len(left) == 1
+    assert int(left[0].split(" rows, which")[0].rpartition(" ")[2]) >= table["beds"].isna().sum()
+
+
+def test_doses_of_units_are_those_of_what_is_released() -> None:
+    rng = np.random.default_rng(5)
+    home = np.repeat(np.arange(300), 3)
+    table = pd.DataFrame({"home_id": home, "rent": rng.lognormal(6, 0.4, 300).round()[home]})
+    table = table.assign(town=rng.choice(list("abcd"), 300)[home], sex=rng.choice(["f", "m"], home.size))
+    table["wage"] = np.where(rng.random(home.size) < 0.3, np.nan, rng.lognormal(7, 1, home.size).round())
+    release = mv.protect(table, unit="home_id", seed=1)
+    for name in ("town", "sex"):
+        assert release.labels[name].cells_changed == pytest.approx((release.data[name] != table[name]).mean())
+    known = table["wage"].notna()
+    assert release.dose["wage"].cells_changed == pytest.approx((release.data["wage"] != table["wage"])[known].mean())
+
+
+# --- Names
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], [0.5, 1.5, 2.5], [("a", 1), ("a", 2), ("b", 1)]])
+def test_names_need_not_be_text(names: list[object]) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.lognormal(size=(500, 3))
+    values[rng.random(500) < 0.2, 1] = np.nan
+    table = pd.DataFrame(values)
+    table.columns = pd.Index(names)
+    after = mv.protect(table, seed=1).data
+    assert list(after.columns) == list(table.columns)
+    assert after.iloc[:, 1].isna().sum() == table.iloc[:, 1].isna().sum()
