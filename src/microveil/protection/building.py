@@ -118,7 +118,8 @@ def with_computed_columns(
         return release
     names, rows = open_frame(release.data).names, np.arange(release.rows)
     there = rows if release.order is None else release.order
-    places = dict.fromkeys([rule.column for rule in found], next(iter(release.places.values()), there))
+    alone = [rule.column for rule in found if not isinstance(rule, UnitRule)]
+    places = dict.fromkeys(alone, next(iter(release.places.values()), there))
     kept = {name: (release.data, rows) for name in names if name not in places}  # arrays have all columns
     data = with_columns_from(original, {**kept, **{name: (original, own) for name, own in places.items()}})
     for rule in found:
@@ -134,7 +135,7 @@ def with_computed_columns(
         release,
         data=data,
         rules=[*release.rules, *(rule.sentence for rule in found)],
-        computed=(*release.computed, *places),
+        computed=(*release.computed, *(rule.column for rule in found)),
         places={**release.places, **places} if release.places else {},
     )
 
