@@ -152,6 +152,30 @@ def test_gaps_of_hospitals_that_stay_are_said_to() -> None:
     assert int(left[0].split(" rows, which")[0].rpartition(" ")[2]) >= table["beds"].isna().sum()
 
 
+def test_dates_of_patients_agree_with_what_follows_from_them_although_some_are_missing() -> None:
+    rng = np.random.default_rng(1)
+    patient = np.repeat(np.arange(400), rng.integers(1, 5, 400))
+    days = rng.integers(0, 4_000, patient.size)
+    table = pd.DataFrame(
+        {"patient_id": patient + 10**5, "visit": pd.Timestamp("2012-01-01") + pd.to_timedelta(days, "D")}
+    )
+    table["birth"] = (pd.Timestamp("1935-03-01") + pd.to_timedelta(rng.integers(0, 28_000, 400), "D"))[patient]
+    table["weekday"] = table["visit"].dt.day_name()
+    table = table.assign(kg=rng.normal(70, 9, patient.size).round(1), cost=rng.lognormal(3, 1, patient.size).round(2))
+    for name in ("visit", "birth", "weekday"):
+        table[name] = table[name].where(rng.random(patient.size) > 0.02)
+    release = mv.protect(table, seed=1)
+    after = release.data
+    assert "weekday" in release.computed
+    assert after.groupby("patient_id")["birth"].nunique().max() == 1
+    known = after.dropna()
+    assert (known["weekday"] == known["visit"].dt.day_name()).all()
+    for name in table:
+        assert after[name].isna().sum() == table[name].isna().sum()
+        assert (after[name].isna() & table[name].isna()).sum() <= 4
+    assert said(release, WENT)
+
+
 def test_doses_of_units_are_those_of_what_is_released() -> None:
     rng = np.random.default_rng(5)
     home = np.repeat(np.arange(300), 3)

@@ -53,10 +53,15 @@ class Intake:
     """How many labels, combinations of labels or strata were pooled, because few records have them, by role; and how
     many records were pulled in (`far`) because a regression on public columns would follow them."""
 
+    @property
+    def gaps(self) -> dict[str, Mask]:
+        """The rows in which confidential columns of numbers have none, for those that have such."""
+        return {name: hole for name, hole in self.holes.items() if hole is not None}
+
     @cached_property
     def present(self) -> Mask | None:
         """Where confidential cells have a value, rows x columns; None when all have."""
-        if all(hole is None for hole in self.holes.values()):
+        if not self.gaps:
             return None
         full = np.zeros(self.table.count, dtype=bool)
         return ~np.column_stack([full if hole is None else hole for hole in self.holes.values()])

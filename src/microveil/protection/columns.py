@@ -85,7 +85,7 @@ def computed_columns(frame: Frame, options: Protect, treatment: Treatment, plan:
         hidden = [n for n in hidden if n in by_name or n in free]
     found: list[ComputedColumn] = []
     unit = next(iter(treatment.units_of(frame, options.unit)), None)
-    gaps = plan.arranges and unit is None  # of their own, which go to other rows
+    gaps = plan.arranges  # of their own, which go to other rows
     wanted = [name for name in free if name in numeric and (inferred or name in dictionary.computed)]
     free_labels = [name for name in treatment.labels if name in hidden and name not in by_name]
     if dates:

@@ -105,11 +105,10 @@ def protect_blocks(
             intake = replace(intake, table=replace(intake.table, rows_trade=True))
             outcome = drawn(plan, chosen.read, intake, streams, tell)
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
-            gaps = {name: hole for name, hole in intake.holes.items() if hole is not None}
-            trade = Trade.of_rows(intake.table, streams.stream("places")) if gaps and plan.arranges else None
+            trade = Trade.of_rows(intake.table, streams.stream("places")) if intake.gaps and plan.arranges else None
             if trade is not None:
                 outcome = outcome.traded(trade.places, intake.table.values.put_aside)
-                mostly += trade.remarks(gaps)
+                mostly += trade.remarks(intake.gaps)
             found, others = _stored(intake, outcome, columns, others, trade)
         else:
             sensitive = checks.sensitive_columns(plan, chosen.read, intake)
@@ -199,7 +198,7 @@ def _stored(
     others = replace(
         others,
         labels={name: (cells[name], codes) for name, codes in zip(names, outcome.labels, strict=True)},
-        holes=[name for name, hole in intake.holes.items() if hole is not None],
+        holes=list(intake.gaps),
         codes=_codes_of_rows(intake, source, trade),
         whole=whole,
     )

@@ -185,13 +185,13 @@ class _OneRelease:
         """How columns follow from others by value."""
         return [rule for rule in self.computed if isinstance(rule, ValueRule)]
 
-    def _gaps(self, intake: Intake) -> dict[str, Mask]:
-        """The rows in which columns that are protected or computed anew have missing or coded cells."""
-        gaps = {name: hole for name, hole in intake.holes.items() if hole is not None}
-        for rule in self.computed:
-            if not isinstance(rule, UnitRule) and self.original.missing(rule.column):
-                gaps[rule.column] = np.isnan(cells_of(self.original, rule.column, labels=rule.labels))
-        return gaps
+    def own_gaps(self, order: Index | None = None) -> dict[str, Mask]:
+        """The rows, which may be in another order, in which columns that are computed anew have missing cells."""
+        found = [
+            rule for rule in self.computed if not isinstance(rule, UnitRule) and self.original.missing(rule.column)
+        ]
+        gaps = {rule.column: np.isnan(cells_of(self.original, rule.column, labels=rule.labels)) for rule in found}
+        return gaps if order is None else {name: rows[order] for name, rows in gaps.items()}
 
     def of_columns(
         self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, all_columns: bool = False
@@ -224,7 +224,7 @@ class _OneRelease:
             intake, outcome = with_all_labels(intake, outcome, roles.labels, streams)
             settings = building.settings_of(plan, self.roles, self.options)
             done = EngineRun(plan, frame, roles, intake, outcome)
-            gaps = self._gaps(intake) if all_columns and plan.arranges else {}
+            gaps = {**intake.gaps, **self.own_gaps()} if all_columns and plan.arranges else {}
             trade = Trade.of_rows(intake.table, streams.stream("places")) if gaps else None
             release = _release(done, self.original, settings, self.seed, None if trade is None else trade.places)
             said += trade.remarks(gaps) if trade else []
@@ -262,6 +262,7 @@ class _OneRelease:
             unmoved,
             units[1:],
             filled.gaps_in(resized.order),
+            self.own_gaps(resized.order),
         )
         release = protect_by_unit(self.of_columns, rows)
         if filled.gaps:

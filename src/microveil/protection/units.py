@@ -75,6 +75,9 @@ class RowsInUnits:
     filled: Mapping[str, Mask] = field(default_factory=dict)
     """Rows in which columns of units were missing, and are not here."""
 
+    computed_gaps: Mapping[str, Mask] = field(default_factory=dict)
+    """Rows in which columns that will be computed anew are missing."""
+
     def in_larger_units(self, table: Any, columns: Sequence[str]) -> RowsInUnits | None:
         """The units as rows of a table of their own, in units that are larger, if these have columns of their own."""
         for name in self.larger:
@@ -108,7 +111,7 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     """Protect the columns of the units once per unit, and the others row by row, beside them; gaps go elsewhere."""
     release = _protected(protect, rows)
     codes = release.writer.codes if isinstance(release.writer, Reporter) else {}
-    gaps = {**open_cells(rows.frame, list(release.dose), codes), **rows.filled}
+    gaps = {**open_cells(rows.frame, list(release.dose), codes), **rows.filled, **rows.computed_gaps}
     if rows.arranged and gaps:
         return _with_gaps_traded(rows, release, gaps)
     return replace(release, data=with_blanks(release.data, rows.filled))
@@ -123,7 +126,8 @@ def _with_gaps_traded(rows: RowsInUnits, release: Release, gaps: Mapping[str, Ma
     data = with_columns_from(release.data, dict.fromkeys(protected, (release.data, places)))
     data = with_blanks(data, {name: blank[places] for name, blank in rows.filled.items()})
     after = _released(frame, replace(release, data=data))
-    stay = [name for name in gaps if any(units.is_constant(frame, name) for units in larger.values())]
+    named = [name for name in gaps if name in protected]
+    stay = [name for name in named if any(units.is_constant(frame, name) for units in larger.values())]
     return replace(
         release,
         data=data,
