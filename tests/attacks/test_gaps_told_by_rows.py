@@ -202,3 +202,110 @@ def test_names_need_not_be_text(names: list[object]) -> None:
     after = mv.protect(table, seed=1).data
     assert list(after.columns) == list(table.columns)
     assert after.iloc[:, 1].isna().sum() == table.iloc[:, 1].isna().sum()
+
+
+# --- Found by a second attack
+
+
+def test_codes_of_missing_labels_of_statistics_packages_are_dealt_out_anew(tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    rng = np.random.default_rng(0)
+    shares = [0.3, 0.3, 0.2, 0.1, 0.1]
+    before = pd.DataFrame({"edu": rng.choice([1.0, 2, 3, -8, -9], 1_500, p=shares)})
+    before = before.assign(wage=rng.lognormal(7, 0.6, 1_500).round(), debt=rng.lognormal(8, 1, 1_500).round())
+    words = {"edu": {1: "low", 2: "mid", 3: "high", -8: "refused", -9: "unknown"}}
+    pyreadstat.write_sav(before, tmp_path / "in.sav", variable_value_labels=words, missing_ranges={"edu": [-8, -9]})
+    for name in ("out.sav", "again.sav"):
+        mv.protect_file(tmp_path / "in.sav", tmp_path / name, seed=1)
+    after, again = (pyreadstat.read_sav(tmp_path / f, user_missing=True)[0]["edu"] for f in ("out.sav", "again.sav"))
+    assert after.equals(again)
+    assert after.value_counts().sort_index().equals(before["edu"].value_counts().sort_index())
+    for code in (-8, -9):
+        assert ((after == code) & (before["edu"] == code)).sum() < 0.2 * (before["edu"] == code).sum()
+
+
+def test_rows_without_a_number_are_said_to_stay_so() -> None:
+    rng = np.random.default_rng(0)
+    employer = [None if rng.random() < 0.3 else f"E{rng.integers(0, 100):04}" for _ in range(1_200)]
+    table = pd.DataFrame({"employer_id": employer, "wage": rng.lognormal(7, 0.6, 1_200).round()})
+    release = mv.protect(table.assign(debt=rng.lognormal(8, 1, 1_200).round()), seed=1)
+    assert said(release, f"column 'employer_id' is missing in {employer.count(None)} rows, and still is in these")
+
+
+def test_gaps_of_what_follows_from_a_column_of_hospitals_are_said_to_stay() -> None:
+    rng = np.random.default_rng(0)
+    hospital = np.repeat(np.arange(150), 14)
+    patient, of_rows = np.repeat(np.arange(hospital.size), 2), np.repeat(hospital, 2)
+    beds = rng.integers(3, 60, 150) * 10.0
+    size = np.array(["small", "mid", "big"], object)[np.digitize(beds, [205, 405])]
+    size[rng.random(150) < 0.3] = None
+    table = pd.DataFrame({"hospital_id": [f"H{x:03}" for x in of_rows], "patient_id": [f"P{x:05}" for x in patient]})
+    table = table.assign(beds=beds[of_rows], size_class=size[of_rows], bp=rng.normal(120, 10, patient.size).round())
+    table["income"] = rng.lognormal(7, 0.5, hospital.size).round()[patient]
+    release = mv.protect(table, seed=1)
+    if told(table["size_class"], release.data["size_class"]) > 0.1:
+        assert said(release, f"in {table['size_class'].isna().sum()} rows, which fewer than 10 are like")
+
+
+def test_a_word_for_a_gap_goes_with_it() -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 90, 1_200).astype(float)
+    group = np.array(["child", "adult", "old"], object)[np.digitize(age, [18, 65])]
+    blank = rng.random(1_200) < 0.08
+    age[blank], group[blank] = np.nan, "unknown"
+    table = pd.DataFrame({"age": age, "group": group, "wage": rng.lognormal(7, 0.6, 1_200).round()})
+    release = mv.protect(table.assign(debt=rng.lognormal(8, 1, 1_200).round()), seed=1)
+    after = release.data
+    assert "group" in release.computed
+    assert ((after["group"] == "unknown") == after["age"].isna()).all()
+    assert after["age"].isna().sum() == blank.sum()
+    table.loc[np.flatnonzero(blank)[:5], "group"] = "not asked"  # two words: the gap does not tell which
+    assert "group" not in mv.protect(table, seed=1).computed
+
+
+def test_what_is_the_same_in_a_unit_is_not_drawn_row_by_row() -> None:
+    rng = np.random.default_rng(0)
+    home = np.repeat(np.arange(400), rng.integers(2, 5, 400))
+    table = pd.DataFrame({"patient_id": home + 1_000, "age": rng.integers(0, 90, 400).astype(float)[home]})
+    table["group"] = np.array(["child", "adult", "old"], object)[np.digitize(table["age"], [18, 65])]
+    table = table.assign(bp=rng.normal(120, 10, home.size).round(), sex=rng.choice(["f", "m"], 400)[home])
+    table["age"] = table["age"].mask((rng.random(400) < 0.06)[home])
+    after = mv.protect(table, seed=1).data
+    assert after.groupby("patient_id")["group"].nunique().max() == 1
+
+
+def test_a_date_rule_is_seen_in_different_values() -> None:
+    rng = np.random.default_rng(0)
+    stage = np.full(1_000, np.nan)
+    stage[:60], stage[300:380] = 1, rng.integers(2, 8, 80)
+    day = pd.Series(pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 28, 1_000), "D"))
+    table = pd.DataFrame({"date": day.where(np.arange(1_000) < 300), "stage": stage})
+    table = table.assign(wage=rng.lognormal(7, 0.6, 1_000).round(), debt=rng.lognormal(8, 1, 1_000).round())
+    release = mv.protect(table, seed=1)
+    assert "stage" not in release.computed
+    assert release.data["stage"].nunique() > 3
+
+
+@pytest.mark.parametrize("share", [0.003, 0.03])
+def test_a_product_with_gaps_stays_within_its_range(share: float) -> None:
+    rng = np.random.default_rng(0)
+    pieces, hours = rng.integers(1, 50, 1_500).astype(float), rng.integers(5, 60, 1_500).astype(float)
+    table = pd.DataFrame({"pieces": pieces, "hours": hours, "pay": pieces * hours, "x": rng.lognormal(5, 0.7, 1_500)})
+    table = table.mask(rng.random(table.shape) < share)
+    after = mv.protect(table, seed=1).data
+    for name in ("pieces", "hours", "pay"):
+        assert after[name].between(table[name].min(), table[name].max()).sum() == after[name].notna().sum()
+        assert after[name].std() == pytest.approx(table[name].std(), rel=0.1)
+        assert (after[name].dropna() % 1 == 0).all()
+
+
+def test_methods_that_only_mask_rows_leave_gaps_of_units_and_say_so_once() -> None:
+    rng = np.random.default_rng(0)
+    home = np.repeat(np.arange(300), 3)
+    table = pd.DataFrame({"home_id": home, "rent": rng.lognormal(6, 0.4, 300).round()[home]})
+    table = table.assign(tax=rng.lognormal(4, 1, 300).round()[home], wage=rng.lognormal(7, 1, home.size).round())
+    table["bonus"] = np.where(rng.random(home.size) < 0.3, np.nan, rng.lognormal(5, 1, home.size).round())
+    release = mv.protect(table, "swap", unit="home_id", seed=1)
+    assert release.data["bonus"].isna().equals(table["bonus"].isna())
+    assert not said(release, WENT)
+    assert said(release, "they stay in their places")

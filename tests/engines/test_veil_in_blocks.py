@@ -287,3 +287,32 @@ def test_temporary_files_are_let_go_with_their_last_reader(tmp_path: Path, monke
     original, features = 8 * width, 16 * width + 4 * levels
     assert original < most[0] / rows < original + features + 8, "these and a column, at most"
     assert bytes_without_name(tmp_path) == 0
+
+
+def test_many_labels_are_kept_apart_as_in_memory(tmp_path: Path) -> None:
+    """Numbers of labels are kept in a byte each: products of them are not."""
+    rng = np.random.default_rng(0)
+    job, sex = rng.integers(0, 30, 4_000), rng.integers(0, 20, 4_000)
+    job[(job == 25) & (sex > 12)] = 3
+    amounts = {"w": rng.lognormal(size=4_000), "v": rng.lognormal(size=4_000)}
+    data = pl.DataFrame({**amounts, "sex": [f"s{i:02}" for i in sex], "job": [f"j{i:02}" for i in job]})
+    data.write_parquet(tmp_path / "in.parquet")
+    mv.protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", engine="stream", memory="100MB", seed=1)
+    assert pl.read_parquet(tmp_path / "out.parquet").equals(mv.protect(data, seed=1).data)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_what_follows_from_a_missing_date_is_missing(ending: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2000-01-01") + rng.integers(0, 5_000, 3_000).astype("timedelta64[D]")
+    data = pl.DataFrame(
+        {"date": pl.Series(days).cast(pl.Date), "fee": rng.lognormal(size=3_000), "x": rng.normal(size=3_000)}
+    )
+    data = data.with_columns(date=pl.when(pl.Series(rng.random(3_000) > 0.1)).then("date"))
+    data = data.with_columns(year=pl.col("date").dt.year().cast(pl.Int64))
+    (data.write_csv if ending == ".csv" else data.write_parquet)(tmp_path / f"in{ending}")
+    mv.protect_file(tmp_path / f"in{ending}", tmp_path / f"out{ending}", engine="stream", memory="100MB", seed=1)
+    path = tmp_path / f"out{ending}"
+    after = pl.read_csv(path, try_parse_dates=True) if ending == ".csv" else pl.read_parquet(path)
+    assert after["year"].null_count() == data["year"].null_count()
+    assert after["year"].equals(after["date"].dt.year().cast(pl.Int64))

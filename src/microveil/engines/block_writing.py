@@ -104,7 +104,7 @@ class OtherColumns:
             made[name] = pa.array(numbers, mask=numbers == 0).cast(types[name])
         for rule in self.from_dates:
             values = rule.computed(lambda date: as_days(source.times[date], new[date]))
-            made[rule.column] = pa.array(values)
+            made[rule.column] = pa.array(values, mask=np.isnan(values))
         return made
 
 

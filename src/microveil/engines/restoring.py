@@ -157,7 +157,7 @@ def _rules_of_gaps(
     taken |= {j for rule in near for j in (rule.column, *rule.terms)}
     in_orders = {j for order in orders for j in (order.lower, order.upper)}
     found = find_product_rules(rows_to_search(values, stream.child("products"), FIRST_ROWS), taken, in_orders)
-    return near, [rule for rule in found if rule.explains(values.columns)]
+    return near, [rule.within_its_ends(values.columns) for rule in found if rule.explains(values.columns)]
 
 
 def _share_known(rule: GapRule, present: Mask) -> float:

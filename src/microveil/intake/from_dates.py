@@ -90,8 +90,8 @@ class DateRule:
         found = self.computed(days_of)
         if not gaps:
             return np.array_equal(found, values, equal_nan=True)
-        known = known_rows(np.isnan(found), np.isnan(values), gaps=gaps)
-        if known is None or np.count_nonzero(known) < FEWEST:
+        known = known_rows(np.isnan(found), values, gaps=gaps)
+        if known is None or np.count_nonzero(known) < FEWEST or np.unique(values[known]).size < DIFFERENT:
             return False
         return np.array_equal(found[known], values[known])
 
@@ -160,7 +160,7 @@ def _named_part(column: str, cells: Array, date: str, days: Days, by_chance: flo
     shown = [
         part for part, of in LABELLED.items() if not _refuted(of(days[:FIRST_ROWS][first]), cells[:FIRST_ROWS][first])
     ]
-    known = known_rows(np.isnat(days), np.isnan(cells), gaps=gaps) if shown else None
+    known = known_rows(np.isnat(days), cells, gaps=gaps) if shown else None
     if known is None or np.count_nonzero(known) < FEWEST:
         return None
     codes = cells[known].astype(np.intp)

@@ -102,17 +102,26 @@ def cells_of(frame: Frame, name: str, *, labels: bool) -> Array:
     return np.where(codes == codes.max(), np.nan, codes) if frame.missing(name) else codes
 
 
-def known_rows(unknown: Mask, missing: Mask, *, gaps: bool) -> Mask | None:
-    """Rows in which a column can be seen to follow; None where too many cannot tell.
+def known_rows(unknown: Mask, cells: Array, *, gaps: bool) -> Mask | None:
+    """Rows in which `cells` can be seen to follow from what is not `unknown`; None where they cannot, as others tell.
 
-    `unknown` is what it would follow from, and `missing` are its own cells. With `gaps`, one of the two may be missing
-    without the other.
+    With `gaps`, one of the two may be missing without the other. But if there is a word for a gap, which stands nowhere
+    else, it stands beside each.
     """
-    made_up = int(np.count_nonzero(unknown & ~missing))
-    if made_up > MADE_UP * missing.size or not (gaps or np.array_equal(unknown, missing)):
+    missing = np.isnan(cells)
+    known, made_up = ~(unknown | missing), unknown & ~missing
+    if not known.any() or not (gaps or np.array_equal(unknown, missing)):
         return None
-    known = ~(unknown | missing)
-    return known if known.any() else None
+    if np.count_nonzero(made_up) > MADE_UP * cells.size:
+        return None
+    words = words_for_gaps(cells[made_up], cells[known])
+    return known if words.size == 0 or (cells[made_up] == words[0]).all() else None
+
+
+def words_for_gaps(beside: Array, elsewhere: Array) -> Array:
+    """What enough records have `beside` a gap, and none has `elsewhere`."""
+    values, counts = np.unique(beside, return_counts=True)
+    return values[(counts >= FEWEST_RECORDS) & ~np.isin(values, elsewhere)]
 
 
 def _may_follow(numbers: Array, cells: Array) -> bool:
@@ -128,7 +137,7 @@ def _runs(numbers: Array, cells: Array, order: Index, gaps: bool) -> tuple[Array
     A run of few records is part of the one before it, the first of the next. None where there are too many runs, or
     more than a few records in such, or records with the same number have different cells; `gaps` as in `known_rows`.
     """
-    known = known_rows(np.isnan(numbers), np.isnan(cells), gaps=gaps)
+    known = known_rows(np.isnan(numbers), cells, gaps=gaps)
     if known is None:
         return None
     order = order[known[order]]

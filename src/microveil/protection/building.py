@@ -20,7 +20,7 @@ from microveil.core.rng import Streams
 from microveil.engines.release_check import Evidence
 from microveil.intake.declared import ComputedColumn, rules_of_labels
 from microveil.intake.from_dates import DateRule, days_in
-from microveil.intake.from_values import cells_of
+from microveil.intake.from_values import cells_of, words_for_gaps
 from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import UnitRule
@@ -141,9 +141,15 @@ def with_computed_columns(
 
 
 def _with_own_gaps(values: Array, cells: Array, name: str, luck: Callable[[], Streams]) -> Array:
-    """Computed values, missing where `cells` are, and drawn from all where only what they follow from is missing."""
+    """Computed values, missing where `cells` are, and drawn from all where only what they follow from is missing.
+
+    A cell that stands for such a gap, and nowhere else, goes with it.
+    """
     there, unknown = ~np.isnan(cells), np.isnan(values)
-    if (unknown & there).any():
+    words = words_for_gaps(cells[unknown & there], values)
+    if words.size:
+        values = np.where(unknown, words[0], values)
+    elif (unknown & there).any():
         generator = luck().stream("computed", name).generator()
         values = np.where(unknown, generator.choice(values[~unknown], values.size), values)
     return np.where(there, values, np.nan)

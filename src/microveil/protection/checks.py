@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from microveil.engines import ENGINES
 from microveil.engines.out_of_core import check_eligible
 from microveil.intake.intake import Intake, Rules
 from microveil.intake.roles import named
-from microveil.io.frames.dataframes import Frame
+from microveil.io.frames.dataframes import Frame, open_frame
+from microveil.io.tables import read_table
 from microveil.methods import METHODS, Plan
 from microveil.options import PRIVATE, Protect
 from microveil.perturb import LabelPerturbation
@@ -133,3 +135,20 @@ def sensitive_columns(plan: Plan, columns: Sequence[str], intake: Intake) -> lis
         if name not in names:
             raise ParameterError(f"sensitive: column '{name}' is not confidential", "name protected columns only")
     return [names.index(name) for name in chosen]
+
+
+def with_groups_read(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters, with groups of labels read from the tables that they name: the label, and what it becomes."""
+    groups = params.get("groups")
+    if not isinstance(groups, Mapping):
+        return params
+    read = {}
+    for name, given in groups.items():
+        if isinstance(given, str | Path):
+            table = open_frame(read_table(Path(given))[0])
+            if len(table.names) < 2:
+                raise DataError(f"groups: the table for column '{name}' has one column", "give labels and groups")
+            rows = np.arange(table.count)
+            given = dict(zip(*(table.words(column, rows) for column in table.names[:2]), strict=True))
+        read[name] = given
+    return {**params, "groups": read}

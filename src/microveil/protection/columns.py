@@ -16,7 +16,7 @@ from microveil.intake.intake import Rules, dictionary_for, rules_among, with_val
 from microveil.intake.kinds import NUMBERS
 from microveil.intake.roles import Roles, named, regressed, resolve_roles
 from microveil.intake.treatment import Treatment, check_protectable, keeps_rest, treat_columns
-from microveil.intake.unit_rules import find_unit_rules
+from microveil.intake.unit_rules import UnitRule, Units, find_unit_rules
 from microveil.io.dictionary import read_dictionary
 from microveil.io.frames.dataframes import Frame
 from microveil.io.frames.surveyed import SurveyedFrame
@@ -110,7 +110,30 @@ def computed_columns(frame: Frame, options: Protect, treatment: Treatment, plan:
         of_values = find_value_rules(frame, sources, follow, gaps=gaps)
         to_perturb = {*sources, *follow} - {rule.column for rule in of_values}
         found += of_values if len(to_perturb) >= method_named(plan.method).minimum_columns else []
+    if unit is not None and not frame.missing(unit):
+        units = Units.of(frame, unit)
+        found = [rule for rule in found if not _drawn_within_units(frame, units, rule)]
     return found if inferred else check_declared(dictionary, found)
+
+
+def _drawn_within_units(frame: Frame, units: Units, rule: ComputedColumn) -> bool:
+    """Would some rows of a unit get other cells of a column that is the same in all of them?
+
+    They would where what it follows from is missing, and cells are drawn.
+    """
+    if isinstance(rule, UnitRule):
+        return False
+    sources = rule.dates if isinstance(rule, DateRule) else (rule.source,)
+    return any(map(frame.missing, sources)) and units.is_constant(frame, rule.column)
+
+
+def about_missing_numbers(frame: Frame, renumbered: Sequence[str]) -> list[str]:
+    """Rows that belong to nobody, as everybody can see: who has no employer, no spouse."""
+    return [
+        f"column '{name}' is missing in {frame.missing(name)} rows, and still is in these: that is released as it is"
+        for name in renumbered
+        if frame.missing(name)
+    ]
 
 
 def columns_in_clear(names: Sequence[str], roles: Roles, treatment: Treatment) -> tuple[str, ...]:

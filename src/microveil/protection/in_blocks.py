@@ -48,7 +48,7 @@ from microveil.methods import Plan, method_named
 from microveil.options import Protect, ProtectFile
 from microveil.protection import checks
 from microveil.protection.building import about_decimals, about_notes, build_release, settings_of
-from microveil.protection.columns import remote_columns, with_columns_said
+from microveil.protection.columns import about_missing_numbers, remote_columns, with_columns_said
 from microveil.protection.in_memory import drawn, with_all_labels
 from microveil.protection.trading import Trade
 from microveil.release.diagnostics import EngineRun
@@ -128,7 +128,7 @@ def protect_blocks(
         release = remote_release(done, intake.table, written, target, options, streams.seed, labels)
         remarks = [*mostly, *about_decimals(head, roles.confidential), *([found.remark] if found.remark else [])]
         remarks += [*file.findings, *([checks.NO_EFFECT] if options.drop_identifiers else [])]
-        remarks += about_notes(file.has_notes, keep_notes=False)
+        remarks += [*about_notes(file.has_notes, keep_notes=False), *about_missing_numbers(head, numbered)]
         if target.suffix.lower() in SPREADSHEETS:
             remarks += about_formulas(sum(counted), file.names, kept=options.keep_formulas)
     tell("done", 1.0)

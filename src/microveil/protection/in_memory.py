@@ -42,7 +42,14 @@ from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.perturb import LabelPerturbation
 from microveil.protection import building, checks
-from microveil.protection.columns import columns_in_clear, computed_columns, numeric_columns, roles_of, treatment_of
+from microveil.protection.columns import (
+    about_missing_numbers,
+    columns_in_clear,
+    computed_columns,
+    numeric_columns,
+    roles_of,
+    treatment_of,
+)
 from microveil.protection.privately import check_only_private, protect_privately
 from microveil.protection.trading import Trade
 from microveil.protection.unit_rows import Resized, place_by_label, with_common_sizes, with_gaps_filled
@@ -97,7 +104,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     """The release of a table, and remarks on columns that were not perturbed."""
     seed = Streams.from_seed(checks.checked_seed(options.seed)).seed
     checks.check_engine_in_memory(options.engine)
-    plan = method_named(options.method).plan(_with_groups(params))
+    plan = method_named(options.method).plan(checks.with_groups_read(params))
     if isinstance(plan.perturb, LabelPerturbation):
         options = checks.label_options(plan.method, plan.perturb, options)
     key = secret_key(options.secret)
@@ -128,6 +135,7 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     roles = with_values(frame, roles) if options.confidential is None else roles
     clear = columns_in_clear(frame.names, roles, treatment)
     said = [] if plan.labels_only else check_labels_not_derivable(frame, roles.labels, clear)
+    said += about_missing_numbers(frame, treatment.renumbered)
     of_rows = [] if plan.labels_only else treatment.units_of(frame, options.unit)
     unit = of_rows[0] if of_rows else None
     one = _OneRelease(plan, whole, options, roles, seed, key, tell, computed)
@@ -262,6 +270,7 @@ class _OneRelease:
             unmoved,
             units[1:],
             filled.gaps_in(resized.order),
+            self.plan.arranges,
             self.own_gaps(resized.order),
         )
         release = protect_by_unit(self.of_columns, rows)
@@ -292,23 +301,6 @@ def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
     """A table with its dates as numbers; `whole` is the one that it came from, and may be it."""
     frame = whole if table is whole.source else open_frame(table)
     return frame.with_times([name for name in treatment.times if name in frame.names])
-
-
-def _with_groups(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters, with groups of labels read from the tables that they name: the label, and what it becomes."""
-    groups = params.get("groups")
-    if not isinstance(groups, Mapping):
-        return params
-    read = {}
-    for name, given in groups.items():
-        if isinstance(given, str | Path):
-            table = open_frame(read_table(Path(given))[0])
-            if len(table.names) < 2:
-                raise DataError(f"groups: the table for column '{name}' has one column", "give labels and groups")
-            rows = np.arange(table.count)
-            given = dict(zip(*(table.words(column, rows) for column in table.names[:2]), strict=True))
-        read[name] = given
-    return {**params, "groups": read}
 
 
 def _arranged(

@@ -18,7 +18,7 @@ from microveil.intake.derivable import check_not_derivable
 from microveil.methods import Plan, method_named
 from microveil.options import DEFAULT_METHOD, Protect, declared_by
 from microveil.protection import checks
-from microveil.protection.columns import remote_columns, with_columns_said
+from microveil.protection.columns import about_missing_numbers, remote_columns, with_columns_said
 from microveil.protection.in_blocks import outcome_of, remote_release
 from microveil.protection.in_memory import most_draws
 from microveil.protection.trading import WENT, about_gaps
@@ -114,6 +114,7 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     leakage = diagnostics.leakage(replace(done, intake=found.intake, outcome=outcome))
     release = replace(release, rows=table.count, leakage=leakage, forget=found.close)
     remarks = [checks.NO_EFFECT] if options.drop_identifiers else []
+    remarks += about_missing_numbers(head, treatment.renumbered)
     remarks += [found.outcome.remark] if found.outcome.remark else []
     if plan.arranges and missing:
         within = "; they traded them with rows of the same part of the data only (how many: what a worker has at once)"

@@ -69,14 +69,15 @@ class Trade:
         places[in_order] = in_order[np.arange(of.size) + (units.starts[of_units.places] - units.starts)[of]]
         return cls(places, of_units.partners[units.of_rows])
 
-    def remarks(self, gaps: Mapping[str, Mask], within: str = ROWS, stay: Collection[str] = ()) -> list[str]:
+    def remarks(self, gaps: Mapping[str, Mask], within: str = ROWS, larger: Collection[Units] = ()) -> list[str]:
         """What became of gaps, given the rows in which columns have some.
 
-        `within` says what rows are alike in, and `stay` are columns that were not traded.
+        `within` says what rows are alike in, and `larger` are units inside which rows traded: gaps of theirs stay.
         """
         few, every = np.zeros(self.places.size, dtype=bool), np.any(list(gaps.values()), axis=0)
-        for name, rows in gaps.items():
-            few |= rows & (self.partners < FEWEST_RECORDS) if name not in stay else rows
+        for rows in gaps.values():
+            stays = any(np.array_equal(rows, rows[units.first][units.of_rows]) for units in larger)
+            few |= rows & (stays | (self.partners < FEWEST_RECORDS))
         left = int(np.count_nonzero(few))
         said = [] if left == np.count_nonzero(every) else [WENT]
         if left:

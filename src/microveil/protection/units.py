@@ -75,6 +75,9 @@ class RowsInUnits:
     filled: Mapping[str, Mask] = field(default_factory=dict)
     """Rows in which columns of units were missing, and are not here."""
 
+    trades: bool = True
+    """Do units trade their cells, so that gaps go elsewhere?"""
+
     computed_gaps: Mapping[str, Mask] = field(default_factory=dict)
     """Rows in which columns that will be computed anew are missing."""
 
@@ -112,7 +115,7 @@ def protect_by_unit(protect: ProtectColumns, rows: RowsInUnits) -> Release:
     release = _protected(protect, rows)
     codes = release.writer.codes if isinstance(release.writer, Reporter) else {}
     gaps = {**open_cells(rows.frame, list(release.dose), codes), **rows.filled, **rows.computed_gaps}
-    if rows.arranged and gaps:
+    if rows.trades and gaps:
         return _with_gaps_traded(rows, release, gaps)
     return replace(release, data=with_blanks(release.data, rows.filled))
 
@@ -126,15 +129,13 @@ def _with_gaps_traded(rows: RowsInUnits, release: Release, gaps: Mapping[str, Ma
     data = with_columns_from(release.data, dict.fromkeys(protected, (release.data, places)))
     data = with_blanks(data, {name: blank[places] for name, blank in rows.filled.items()})
     after = _released(frame, replace(release, data=data))
-    named = [name for name in gaps if name in protected]
-    stay = [name for name in named if any(units.is_constant(frame, name) for units in larger.values())]
     return replace(
         release,
         data=data,
         dose={name: _dose(of, frame.numbers(name), after.numbers(name)) for name, of in release.dose.items()},
         labels={name: label_dose(frame.labels(name), after.labels(name)) for name in release.labels},
         places=dict.fromkeys(protected, places),
-        warnings=[*release.warnings, *trade.remarks(gaps, IN_UNITS, stay)],
+        warnings=[*release.warnings, *trade.remarks(gaps, IN_UNITS, larger.values())],
     )
 
 

@@ -166,7 +166,8 @@ def follows(source: Codes, column: Codes, by_chance: float) -> Dependency | None
     size, width = int(source.max(initial=0)) + 1, int(column.max(initial=0)) + 1
     if size * width > MOST_CELLS or width < 2:
         return None
-    counts = np.bincount(source * width + column, minlength=size * width).reshape(size, width)
+    both = source.astype(np.intp) * width + column  # codes may be kept in a byte each
+    counts = np.bincount(both, minlength=size * width).reshape(size, width)
     levels = counts.argmax(axis=1).astype(np.intp)
     most, shares = counts.max(axis=1), counts.sum(axis=0)
     exceptions = column.size - int(most.sum())
@@ -205,7 +206,7 @@ def find_impossible_pairs(columns: Sequence[Codes]) -> list[ImpossiblePair]:
             expected = np.outer(counts[first], counts[second]) / max(columns[first].size, 1)
             if sizes[first] * sizes[second] > MOST_CELLS or not (expected > least).any():
                 continue
-            codes = columns[first] * sizes[second] + columns[second]
+            codes = columns[first].astype(np.intp) * sizes[second] + columns[second]
             together = np.bincount(codes, minlength=expected.size).reshape(expected.shape)
             never = (together == 0) & (expected > least)
             found += [

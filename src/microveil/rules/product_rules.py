@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from microveil.core.arrays import Array, Mask
+from microveil.core.fewest_records import FEWEST_RECORDS
 from microveil.core.linalg import regression_slopes
 from microveil.core.tolerances import FINE_ROUND_OFF, TEXT_ROUND_OFF
 from microveil.rules.domain import Domain, step_of
@@ -39,6 +40,9 @@ column has a distribution of its own."""
 AS_GOOD = 2.0
 """How many times as much may stay unexplained by fewer factors, or by powers that are half a whole number."""
 
+OUTWARD = 0.9
+"""How far a column that is made may go from where enough records are to where the farthest is."""
+
 FEWEST_TERMS, MOST_TERMS = 2, 6
 """Factors of a product: what follows from one column alone is a matter of ranks, what needs many is no definition."""
 
@@ -53,6 +57,9 @@ class ProductRule:
     steps: Mapping[int, float]
     above_zero: bool = False
     """Is the column above zero in every row?"""
+
+    ends: tuple[float, float] = (-np.inf, np.inf)
+    """Where the column that is made ends: a product of values that never met may be beyond all that there were."""
 
     @property
     def terms(self) -> Mapping[int, float]:
@@ -84,8 +91,8 @@ class ProductRule:
     def with_gap(self, gap: Array, columns: Columns) -> Array:
         """The column from its gap and the others, rounded; no gap takes one below zero that is above it everywhere."""
         domain, product = Domain(step=self.steps[self.column] or None), self.rebuilt(columns)
-        made = domain.rounded(gap + product)
-        return np.where(made > 0, made, domain.rounded(product)) if self.above_zero else made
+        made, plain = (domain.rounded(np.clip(values, *self.ends)) for values in (gap + product, product))
+        return np.where(made > 0, made, plain) if self.above_zero else made
 
     def misses(self, columns: Columns) -> tuple[Array, Array]:
         """What rounding leaves unexplained in each row, and how large the product is there."""
@@ -95,6 +102,15 @@ class ProductRule:
             rounding = (self.steps[self.column] + np.abs(product) * np.sum(parts, axis=0)) / 2
         gap = np.abs(columns[self.column][:] - product) - np.where(np.isfinite(rounding), rounding, 0.0)
         return np.maximum(gap, 0.0), np.abs(product)
+
+    def within_its_ends(self, columns: Columns) -> ProductRule:
+        """The same, with a column that is made not quite as far out as the farthest record, which cells would tell."""
+        ascending = np.sort(columns[self.column][:])
+        enough = min(FEWEST_RECORDS, ascending.size) - 1
+        low, high = (
+            ascending[at] + OUTWARD * (ascending[end] - ascending[at]) for at, end in ((enough, 0), (-1 - enough, -1))
+        )
+        return replace(self, ends=(float(low), float(high)))
 
     def explains(self, columns: Columns) -> bool:
         """Is it a rule: rounding explains nearly all rows, and the gaps of the others vary less than the column?"""

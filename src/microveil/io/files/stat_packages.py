@@ -8,6 +8,7 @@ categories and no amount. The raw columns are kept; a column that was not change
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from microveil.core.errors import FileError, some_of
 from microveil.core.late import pl, pyreadstat
@@ -67,7 +70,8 @@ class Variable:
     def stored(self, column: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         """A column as the file stores it, and its letters: unchanged from the raw one, else made of the new values.
 
-        In a changed column a missing cell is what it was where it was missing before: that very code.
+        In a changed column a missing cell is what it was where it was missing before: that very code. Where labels were
+        exchanged, missing ones are in other rows, and codes are dealt out to them.
         """
         if same_cells(column, self.seen):
             return self.raw, self.letters
@@ -78,10 +82,31 @@ class Variable:
         column = column.fill_nan(None) if column.dtype.is_float() else column
         if len(column) != len(self.raw):
             return column.alias(self.raw.name), None
+        if self.codes and (self.seen.is_null() & column.is_not_null()).any():
+            return self._with_codes_dealt(column)
         codes = self.raw.cast(column.dtype, strict=False)
         cells = codes.zip_with(column.is_null() & self.seen.is_null(), column)
         letters = None if self.letters is None else self.letters.set(column.is_not_null(), None)
         return cells.alias(self.raw.name), letters
+
+    def _with_codes_dealt(self, column: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+        """Numbers of labels with codes in the place of missing cells, as many of each as there were, and letters.
+
+        Which cell gets which depends on the new column alone: it tells nothing of the rows that had them.
+        """
+        rows, gaps = column.is_null().arg_true(), self.seen.is_null()
+        raw = self.raw.cast(column.dtype, strict=False).filter(gaps)
+        letters = pl.Series([None] * len(raw), dtype=pl.String) if self.letters is None else self.letters.filter(gaps)
+        had = sorted(zip(raw.to_list(), letters.to_list(), strict=True), key=str)
+        had += [(None, None)] * (len(rows) - len(had))
+        key = hashlib.blake2b(repr(column.to_list()).encode(), digest_size=16).digest()
+        order = np.random.default_rng(list(key)).permutation(len(had))[: len(rows)]
+        dealt = [had[at] for at in order]
+        cells = column.clone().scatter(rows, [code for code, _ in dealt]).alias(self.raw.name)
+        if self.letters is None:
+            return cells, None
+        blank = pl.Series(self.letters.name, [None] * len(column), self.letters.dtype)
+        return cells, blank.scatter(rows, [letter for _, letter in dealt])
 
 
 @dataclass(frozen=True, kw_only=True)
