@@ -113,4 +113,5 @@ def larger_with_columns(
 
 def about_gaps(columns: int, sentence: str) -> str:
     """A remark on so many columns that have gaps."""
-    return f"{columns} columns have cells that are missing or coded; {sentence}"
+    have = "a column has" if columns == 1 else f"{columns} columns have"
+    return f"{have} cells that are missing or coded; {sentence}"
