@@ -309,3 +309,15 @@ def test_methods_that_only_mask_rows_leave_gaps_of_units_and_say_so_once() -> No
     assert release.data["bonus"].isna().equals(table["bonus"].isna())
     assert not said(release, WENT)
     assert said(release, "they stay in their places")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_a_total_is_not_below_its_known_parts(share: float) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.lognormal(5, 0.7, (1_500, 3)).round(), columns=list("abc"))
+    table["total"] = table.sum(axis=1)
+    table = table.assign(x=rng.lognormal(4, 1, 1_500).round()).mask(rng.random((1_500, 5)) < share)
+    release = mv.protect(table, seed=1)
+    assert release.rules == ["total = a + b + c"]
+    after = release.data
+    assert not (after["total"] < after[list("abc")].fillna(0).sum(axis=1)).any()

@@ -1,8 +1,8 @@
 """Missing cells: filled in for the decomposition, blank again in the release.
 
 1. Before: each missing cell gets a draw from the normal distribution given the cells present in its row, with
-   moments from complete pairs. (A conditional mean would do for the components, but would pull their spread
-   together, and that of the release with it.)
+   moments from complete pairs, within the range of its column. (A conditional mean would do for the components, but
+   would pull their spread together, and that of the release with it.)
 2. After: the cells that were missing are blanked, whatever they hold now.
 3. What analysts compute from such a file are means over the cells present and covariances over complete pairs.
    `recalibrated` makes exactly these come back, with the smallest change of the cells that does it.
@@ -40,12 +40,17 @@ def completed(values: Matrix, present: Mask, weights: Array | None, streams: Str
     """
     columns, some = list(values.columns), np.flatnonzero(~present.all(axis=0)).tolist()
     luck = {j: streams.stream("missing", stratum, j) for j in some}
+    ends = np.full((2, len(columns)), [[-np.inf], [np.inf]])
+    for j in some:
+        there = columns[j][:][present[:, j]]
+        ends[:, j] = (there.min(), there.max()) if there.size else ends[:, j]
     if is_wide(*values.shape):
         for j in some:
             own = pair_moments(columns[j][:, None], present[:, [j]], weights=weights)
-            columns[j] = np.where(present[:, j], columns[j], own.mean[0] + luck[j].normal(len(present)) * own.sd[0])
+            drawn = np.clip(own.mean[0] + luck[j].normal(len(present)) * own.sd[0], *ends[:, j])
+            columns[j] = np.where(present[:, j], columns[j], drawn)
         return columns
-    fill = GapFilling(pair_moments(RowsFirst(values), present, weights=weights), luck)
+    fill = GapFilling(pair_moments(RowsFirst(values), present, weights=weights), luck, ends)
     for j in some:
         columns[j] = values.put_aside(columns[j].copy())
     for start in range(0, len(present), ROWS_PER_BLOCK):
@@ -60,11 +65,12 @@ class GapFilling:
     """Missing cells drawn, given those that are present in their row: a row map.
 
     `pairs` are the moments of complete pairs of all columns, and `luck` has a stream for each column, by number, of
-    which cells are missing.
+    which cells are missing; `ends` (2 x columns) are the least and the largest cell that is there.
     """
 
     pairs: PairMoments
     luck: Mapping[int, Stream]
+    ends: Array
 
     def __call__(self, cells: Array, rows: slice) -> Array:
         """The columns of some rows (columns x rows, NaN where a cell is missing) that have missing cells, filled."""
@@ -77,7 +83,7 @@ class GapFilling:
         cells, drawn = np.where(present, (values - pairs.mean) / scale, 0.0), np.zeros(values.shape)
         for j, stream in self.luck.items():
             drawn[:, j] = stream.normal(len(values), start)
-        filled = pairs.mean + _regressed(cells, present, self.correlation, drawn) * scale
+        filled = np.clip(pairs.mean + _regressed(cells, present, self.correlation, drawn) * scale, *self.ends)
         return [np.where(present[:, j], values[:, j], filled[:, j]) for j in self.luck]
 
     @cached_property

@@ -35,7 +35,8 @@ def without_gaps(table: SparkTable, profile: Profile, streams: Streams) -> Spark
     luck = {at: streams.stream("missing", 0, at) for at in places.values()}
     if not luck:
         return table
-    wider = core.stored(GapFilling(pairs, luck), len(luck))
+    below, above = core.largest(_far_out, range(len(varying)))
+    wider = core.stored(GapFilling(pairs, luck, np.array([-below, above])), len(luck))
     new = dict(zip(places, wider.columns[len(varying) :], strict=True))
     values = replace(wider, columns=[new.get(j, column) for j, column in enumerate(table.values.columns)])
     return replace(table, values=values)
@@ -45,6 +46,12 @@ def _sums_present(low: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG0
     """How many cells of each column are there, and their sums above `low` (columns)."""
     there = ~np.isnan(cells)
     return np.array([there.sum(axis=1), np.where(there, cells - low[:, None], 0.0).sum(axis=1)])
+
+
+def _far_out(cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
+    """How far cells that are there go below zero, and above it."""
+    there = ~np.isnan(cells)
+    return np.array([np.where(there, side, -np.inf).max(axis=1, initial=-np.inf) for side in (-cells, cells)])
 
 
 def _pair_sums(shift: Array, cells: Array, rows: slice) -> Array:  # noqa: ARG001 - a row map
