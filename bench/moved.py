@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,22 @@ SIZES = ("rows", "columns", "cells", "public", "repeats", "cores", "limit", "wor
 
 
 def figures(found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Every number of a file, with the way to it: names, and of the cases of a list their words and sizes."""
+    """Every number of a file, with the way to it: names, and of the cases of a list their words and sizes.
+
+    Cases that these do not tell apart are numbered.
+    """
     if isinstance(found, dict):
         for name, value in found.items():
             if name not in SIZES:
                 yield from figures(value, (*path, name))
     elif isinstance(found, list):
+        seen: Counter[str] = Counter()
         for number, value in enumerate(found):
             words = value if isinstance(value, dict) else {}
             known = [str(v) for name, v in words.items() if isinstance(v, str) or name in SIZES]
-            yield from figures(value, (*path, " ".join(known) or str(number)))
+            case = " ".join(known) or str(number)
+            seen[case] += 1
+            yield from figures(value, (*path, case if seen[case] == 1 else f"{case} ({seen[case]})"))
     elif isinstance(found, int | float) and not isinstance(found, bool):
         yield path, float(found)
 

@@ -28,3 +28,10 @@ def test_the_largest_move_comes_first_and_zero_is_no_error() -> None:
         "b: 4 -> 1",
         "a: 1 -> 1.5",
     ]
+
+
+def test_cases_that_words_do_not_tell_apart_are_compared_in_their_order() -> None:
+    old = {"cases": [{"kind": "near", "cpu_s": 1.0}, {"kind": "near", "cpu_s": 9.0}]}
+    assert moved(old, old) == []
+    new = {"cases": [{"kind": "near", "cpu_s": 1.0}, {"kind": "near", "cpu_s": 4.5}]}
+    assert moved(old, new) == ["cases / near (2) / cpu_s: 9 -> 4.5"]
