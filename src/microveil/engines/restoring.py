@@ -33,6 +33,7 @@ from microveil.rules.near_rules import (
     gaps_beside_holes,
     is_sum,
     rows_to_search,
+    rows_with_all_cells,
     share_met,
     without_gaps,
 )
@@ -110,8 +111,8 @@ def restored(
     whole = table.confidential if present is None else table.confidential.take(np.flatnonzero(present.all(axis=1)))
     rules, products = _rules_of_gaps(whole, close, orders, stream)
     if present is not None:  # where many gaps would have to be made up, the column itself is worth more
-        rules = [rule for rule in rules if _share_known(rule, present) >= OWED]
-        products = [rule for rule in products if _share_known(rule, present) >= OWED]
+        rules = [rule for rule in rules if rows_with_all_cells(rule, present).mean() >= OWED]
+        products = [rule for rule in products if rows_with_all_cells(rule, present).mean() >= OWED]
     plain = mapped_back(step, table, perturbed, present, stream, close)
     # With so many columns every regression tells the files apart, so that nothing could be compared.
     many = table.confidential.shape[1] > MOST_COLUMNS
@@ -158,11 +159,6 @@ def _rules_of_gaps(
     in_orders = {j for order in orders for j in (order.lower, order.upper)}
     found = find_product_rules(rows_to_search(values, stream.child("products"), FIRST_ROWS), taken, in_orders)
     return near, [rule.within_its_ends(values.columns) for rule in found if rule.explains(values.columns)]
-
-
-def _share_known(rule: GapRule, present: Mask) -> float:
-    """The share of rows that have all cells of a rule."""
-    return float(np.mean(present[:, [rule.column, *rule.terms]].all(axis=1)))
 
 
 def mapped_back(
@@ -216,8 +212,8 @@ def _loss(table: Microdata, columns: Sequence[Array], owed: Sequence[GapRule], p
 
 def _shares_met(table: Microdata, columns: Sequence[Array], rule: GapRule, present: Mask | None) -> tuple[float, float]:
     """In what share of the rows that have all its cells a rule holds, before and after."""
-    cells = [rule.column, *rule.terms]
-    rows = slice(None) if present is None else present[:, cells].all(axis=1)
-    sides = ({j: side[j][:][rows] for j in cells} for side in (table.confidential.columns, columns))
+    rows = slice(None) if present is None else rows_with_all_cells(rule, present)
+    both = (table.confidential.columns, columns)
+    sides = ({j: side[j][:][rows] for j in (rule.column, *rule.terms)} for side in both)
     before, after = (share_met(side, rule) for side in sides)
     return before, after

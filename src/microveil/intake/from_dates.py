@@ -146,12 +146,12 @@ def find_dated_labels(frame: Frame, columns: Sequence[str], *, gaps: bool = True
         return []
     dates = {date: days_in(frame, date) for date in _dates(frame)}
     by_chance = BY_CHANCE / max(len(dates) * len(columns), 1)
-    found = []
+    found: list[DateRule | None] = []
     for column in columns:
         cells = cells_of(frame, column, labels=True)
         rules = (_named_part(column, cells, date, days, by_chance, gaps=gaps) for date, days in dates.items())
-        found += [rule for rule in rules if rule is not None][:1]
-    return found
+        found.append(next((rule for rule in rules if rule is not None), None))
+    return [rule for rule in found if rule is not None]
 
 
 def _named_part(column: str, cells: Array, date: str, days: Days, by_chance: float, *, gaps: bool) -> DateRule | None:

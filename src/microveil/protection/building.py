@@ -24,7 +24,7 @@ from microveil.intake.from_values import cells_of, words_for_gaps
 from microveil.intake.intake import Rules, dictionary_for, rules_among
 from microveil.intake.roles import Roles
 from microveil.intake.unit_rules import UnitRule
-from microveil.io.frames.dataframes import Frame, fingerprint, open_frame
+from microveil.io.frames.dataframes import Frame, open_frame
 from microveil.io.frames.reorder import with_columns_from
 from microveil.methods import METHODS, Plan
 from microveil.options import Settings
@@ -99,11 +99,6 @@ def reporter_of(run: EngineRun, original: Any) -> Reporter:
     ratios = dict.fromkeys([*outcome.ratios, *known.ratios, *known.found_ratios])
     rules: list[Rule] = [*outcome.rules, *near, *ratios, *known.orders, *known.watched]
     return Reporter(original, method.summary, method.reference, rules, known.domains(mapped=False), run.intake.codes)
-
-
-def streams_of(whole: Frame, seed: int, secret: bytes) -> Streams:
-    """The random numbers for what is done with all columns of a table."""
-    return Streams(seed, int(fingerprint(whole), 16), secret)
 
 
 def with_computed_columns(

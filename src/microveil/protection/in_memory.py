@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,6 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
     of_rows = [] if plan.labels_only else treatment.units_of(frame, options.unit)
     unit = of_rows[0] if of_rows else None
     one = _OneRelease(plan, whole, options, roles, seed, key, tell, computed)
-    luck = partial(building.streams_of, whole, seed, key)
     resized = Resized(frame.source)
     if unit is not None and (
         options.unit is not None or can_be_unit(frame, unit, roles, arranged=plan.protects_labels)
@@ -150,17 +149,17 @@ def _protected(whole: Frame, options: Protect, params: Mapping[str, Any], tell: 
         if unit is not None and frame.missing(unit):
             said.append(f"column '{unit}' has missing cells: rows are protected one by one, not {unit} by {unit}")
         release = one.of_columns(frame, roles, rules, all_columns=True)
-    release = building.with_computed_columns(release, released, one.bands, treatment.times, luck)
+    release = building.with_computed_columns(release, released, one.bands, treatment.times, lambda: one.streams)
     if plan.protects_labels and any(rule.labels for rule in one.bands):
         release = one.without_odd_bands(release, _opened(whole, released, treatment), unit)
     others = [rule for rule in computed if not isinstance(rule, ValueRule)]
-    release = building.with_computed_columns(release, released, others, treatment.times, luck)
+    release = building.with_computed_columns(release, released, others, treatment.times, lambda: one.streams)
     if own_place is not None:
         release = own_place.left_out(release)
     if calibrate is not None:
         writer = release.writer
         release = calibrated(release, whole, calibrate, writer.codes if isinstance(writer, Reporter) else {})
-    release = _arranged(release, whole, treatment, rest, options.shuffle_rows, key)
+    release = _arranged(release, one, treatment, rest)
     tell("done", 1.0)
     true = {rule.column for rule in computed if isinstance(rule, UnitRule) and rule.part in (PLACE, SIZE)}
     clear = tuple(name for name in whole.names if name in {*clear, *true})
@@ -193,13 +192,17 @@ class _OneRelease:
         """How columns follow from others by value."""
         return [rule for rule in self.computed if isinstance(rule, ValueRule)]
 
-    def own_gaps(self, order: Index | None = None) -> dict[str, Mask]:
-        """The rows, which may be in another order, in which columns that are computed anew have missing cells."""
+    @cached_property
+    def streams(self) -> Streams:
+        """The random numbers for what is done with all columns of a table."""
+        return Streams(self.seed, int(fingerprint(self.original), 16), self.secret)
+
+    def own_gaps(self) -> dict[str, Mask]:
+        """The rows in which columns that are computed anew have missing cells."""
         found = [
             rule for rule in self.computed if not isinstance(rule, UnitRule) and self.original.missing(rule.column)
         ]
-        gaps = {rule.column: np.isnan(cells_of(self.original, rule.column, labels=rule.labels)) for rule in found}
-        return gaps if order is None else {name: rows[order] for name, rows in gaps.items()}
+        return {rule.column: np.isnan(cells_of(self.original, rule.column, labels=rule.labels)) for rule in found}
 
     def of_columns(
         self, frame: Frame, roles: Roles, rules: Rules, beside: Beside = NOTHING_BESIDE, *, all_columns: bool = False
@@ -266,12 +269,12 @@ class _OneRelease:
             place,
             rules,
             self.plan.protects_labels,
-            building.streams_of(self.original, self.seed, self.secret),
+            self.streams,
             unmoved,
-            units[1:],
-            filled.gaps_in(resized.order),
-            self.plan.arranges,
-            self.own_gaps(resized.order),
+            larger=units[1:],
+            filled=resized.rows_of(filled.gaps),
+            trades=self.plan.arranges,
+            computed_gaps=resized.rows_of(self.own_gaps()),
         )
         release = protect_by_unit(self.of_columns, rows)
         if filled.gaps:
@@ -292,8 +295,7 @@ class _OneRelease:
             [*of_units, *(rule.column for rule in self.bands if rule.labels)],
             [name for name in release.labels if name not in of_units],
         )
-        streams = building.streams_of(self.original, self.seed, self.secret)
-        data = building.with_pairs_parted(release.data, before, columns, self.options.rules, streams)
+        data = building.with_pairs_parted(release.data, before, columns, self.options.rules, self.streams)
         return replace(release, data=data)
 
 
@@ -303,31 +305,25 @@ def _opened(whole: Frame, table: Any, treatment: Treatment) -> Frame:
     return frame.with_times([name for name in treatment.times if name in frame.names])
 
 
-def _arranged(
-    release: Release, original: Frame, treatment: Treatment, rest: IndexAndNotes, shuffle_rows: bool, secret: bytes
-) -> Release:
+def _arranged(release: Release, one: _OneRelease, treatment: Treatment, rest: IndexAndNotes) -> Release:
     """The release with its index and notes, units numbered anew, its rows in a random order if asked for.
 
     Args:
         release: the release of the columns.
-        original: the table as it came in.
+        one: what it was made of.
         treatment: what becomes of columns without a role.
         rest: its index and notes, as far as they are released.
-        shuffle_rows: whether the rows are put into a random order.
-        secret: the key that salts the seed.
     """
     remarks, settings, arranged = list(release.warnings), dict(release.settings), release.data
     order, ids = release.order, open_frame(arranged)
-    if treatment.renumbered or shuffle_rows:
-        streams = Streams.from_seed(release.seed, int(fingerprint(original), 16), secret)
     if treatment.dropped:
         settings["drop"] = list(treatment.dropped)
         remarks.append(f"dropped, on request: {', '.join(treatment.dropped)}")
     for name in treatment.renumbered:
-        arranged = renumbered(arranged, name, ids.labels(name), streams.stream(f"numbers of {name}"))
-    if shuffle_rows:
+        arranged = renumbered(arranged, name, ids.labels(name), one.streams.stream(f"numbers of {name}"))
+    if one.options.shuffle_rows:
         settings["shuffle_rows"] = True
-        shuffled = streams.stream("order of rows").generator().permutation(release.rows)
+        shuffled = one.streams.stream("order of rows").generator().permutation(release.rows)
         arranged, order = with_rows(arranged, shuffled), shuffled if order is None else order[shuffled]
         release = replace(release, places={name: rows[shuffled] for name, rows in release.places.items()})
         remarks.append("the rows are in a random order, on request")

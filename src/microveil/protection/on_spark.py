@@ -117,7 +117,7 @@ def protect_on_spark(data: Any, options: Protect, params: Mapping[str, Any], tel
     remarks += about_missing_numbers(head, treatment.renumbered)
     remarks += [found.outcome.remark] if found.outcome.remark else []
     if plan.arranges and missing:
-        within = "; they traded them with rows of the same part of the data only (how many: what a worker has at once)"
+        within = "; on Spark, rows trade with those only that a worker has at once"
         remarks.append(about_gaps(len(missing), WENT + within))
     if written.after.shape[1] == table.count:  # all rows were shown
         before = written.before[table.public :]

@@ -21,7 +21,7 @@ from microveil.intake.unit_rules import Units
 from microveil.io.frames.dataframes import Frame
 
 ROWS = "public columns, weights and strata"
-IN_UNITS = "the rows of their unit, in larger units, and in what is in clear"
+IN_UNITS = "the number of rows of their unit, in its larger unit and in what is in clear"
 """What rows must be alike in, and rows of units."""
 
 WENT = (

@@ -48,14 +48,13 @@ class Resized(NamedTuple):
             "two files alone cannot know which, and its figures of linkage are not these"
         )
         writer = release.writer.compared_with(original)
-        places = {} if self.order is None else {name: self.order[rows] for name, rows in release.places.items()}
-        return replace(
-            release,
-            order=self.order,
-            places=places or release.places,
-            writer=writer,
-            warnings=[*release.warnings, said],
-        )
+        were = np.arange(release.rows) if self.order is None else self.order
+        places = {name: were[rows] for name, rows in release.places.items()}
+        return replace(release, order=self.order, places=places, writer=writer, warnings=[*release.warnings, said])
+
+    def rows_of(self, masks: Mapping[str, Mask]) -> Mapping[str, Mask]:
+        """Which rows it is, where they were picked from the table before."""
+        return masks if self.order is None else {name: rows[self.order] for name, rows in masks.items()}
 
 
 class FilledUnits(NamedTuple):
@@ -64,10 +63,6 @@ class FilledUnits(NamedTuple):
     table: Any
     before: Any
     gaps: Mapping[str, Mask]
-
-    def gaps_in(self, order: Index | None) -> Mapping[str, Mask]:
-        """The gaps of rows that are in another order."""
-        return self.gaps if order is None else {name: rows[order] for name, rows in self.gaps.items()}
 
 
 def with_gaps_filled(frame: Frame, unit: str, roles: Roles) -> FilledUnits:

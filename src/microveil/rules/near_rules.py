@@ -144,6 +144,12 @@ def gaps(columns: Sequence[Array], rules: Sequence[GapRule]) -> list[Array]:
     return out
 
 
+def rows_with_all_cells(rule: GapRule, present: Mask) -> Mask:
+    """The rows that have all cells of a rule; `present` is rows x columns."""
+    found: Mask = np.logical_and.reduce(present[:, [rule.column, *rule.terms]], axis=1)
+    return found
+
+
 def gaps_beside_holes(
     columns: Sequence[Array], rules: Sequence[GapRule], present: Mask | None, stream: Stream
 ) -> tuple[list[Array], Mask | None]:
@@ -156,7 +162,7 @@ def gaps_beside_holes(
         return out, None
     there = present.copy()
     for rule in rules:
-        known = present[:, [rule.column, *rule.terms]].all(axis=1)
+        known = rows_with_all_cells(rule, present)
         if known.any() and not np.array_equal(known, present[:, rule.column]):
             there[:, rule.column] = known
             gap, luck = out[rule.column], stream.child(f"gap {rule.column}").generator()

@@ -138,19 +138,20 @@ def with_columns_from(data: Any, taken: Mapping[str, tuple[Any, Index]]) -> Any:
         columns = {name: open_frame(table).numbers(name)[rows] for name, (table, rows) in taken.items()}
         return open_frame(data).rebuilt(columns, dict.fromkeys(columns))
     if nw.dependencies.is_pandas_like_dataframe(data):  # by place: names need not be text
-        out = data.copy(deep=False)
+        out, places = data.copy(deep=False), _places(data)
+        places_in = {id(table): _places(table) for table, _ in taken.values()}
         for name, (table, rows) in taken.items():
-            column = table.iloc[:, _headings(table).index(name)].iloc[rows]
-            out.isetitem(_headings(data).index(name), column.set_axis(data.index))
+            column = table.iloc[:, places_in[id(table)][name]].iloc[rows]
+            out.isetitem(places[name], column.set_axis(data.index))
         return out
     native = nw.from_native(data, eager_only=True)
     new = (nw.from_native(table, eager_only=True)[name][rows] for name, (table, rows) in taken.items())
     return native.with_columns(*new).to_native()
 
 
-def _headings(data: Any) -> list[str]:
-    """The names of the columns of a pandas frame, as text."""
-    return [str(name) for name in data.columns]
+def _places(data: Any) -> dict[str, int]:
+    """The columns of a pandas frame by their names, as text."""
+    return {str(name): place for place, name in enumerate(data.columns)}
 
 
 def with_blanks(data: Any, rows: Mapping[str, Mask]) -> Any:
@@ -161,9 +162,9 @@ def with_blanks(data: Any, rows: Mapping[str, Mask]) -> Any:
         columns = {name: np.where(blank, np.nan, open_frame(data).numbers(name)) for name, blank in rows.items()}
         return open_frame(data).rebuilt(columns, dict.fromkeys(columns))
     if nw.dependencies.is_pandas_like_dataframe(data):
-        out, headings = data.copy(deep=False), _headings(data)
+        out, places = data.copy(deep=False), _places(data)
         for name, blank in rows.items():
-            out.isetitem(headings.index(name), data.iloc[:, headings.index(name)].where(~blank))
+            out.isetitem(places[name], data.iloc[:, places[name]].where(~blank))
         return out
     native = nw.from_native(data, eager_only=True)
     there = {name: nw.new_series(name, ~blank, backend=native.implementation) for name, blank in rows.items()}
